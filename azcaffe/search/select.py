@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Which move a playout tries next at a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from azcaffe.search.config import SearchConfig
+from azcaffe.search.tree import Tree
+
+Select = Callable[[Tree, NDArray[np.intp]], NDArray[np.intp]]
+"""`select(tree, rows (n,)) -> actions (n,)`, always legal ones; ties go to the lowest action."""
+
+
+def puct(tree: Tree, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """argmax Q + c_puct * sqrt(N_parent) * P / (1 + N), Q = 0 unvisited (Silver et al. 2017, with the published +0)."""
+    halves = tree.score.take(rows, axis=0)
+    total = halves[:, 1]
+    total *= tree.explore.take(rows)[:, None]
+    total += halves[:, 0]
+    return total.argmax(axis=1)
+
+
+def puct_with_urgency(reduction: float) -> Select:
+    """PUCT whose unvisited children count as the node's mean value - reduction * sqrt(prior mass visited).
+
+    The rule of Leela Chess Zero ("FPU reduction"); the mean is over the node's own evaluation and its playouts.
+    """
+
+    def select(tree: Tree, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        halves = tree.score.take(rows, axis=0)
+        visited = tree.visits.take(rows, axis=0) > 0
+        mass = np.where(visited, tree.prior.take(rows, axis=0), 0).sum(axis=1)
+        mean = (tree.net_value.take(rows) + tree.value_sum.take(rows, axis=0).sum(axis=1)) / np.maximum(
+            tree.node_visits.take(rows), 1
+        )
+        urgency = (mean - reduction * np.sqrt(mass)).astype(np.float32)
+        value = np.where(visited | np.isneginf(halves[:, 0]), halves[:, 0], urgency[:, None])
+        return (value + halves[:, 1] * tree.explore.take(rows)[:, None]).argmax(axis=1)
+
+    return select
+
+
+def selection_rule(config: SearchConfig) -> Select:
+    """The rule that `config` asks for below the root (and at it, unless the root is Gumbel's)."""
+    return puct if config.fpu_reduction is None else puct_with_urgency(config.fpu_reduction)
