@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""N in a row: the winning lines of a board, and who has one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from azcaffe.games.base import BoolArray, Int8Array
+
+DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+
+
+class Lines:
+    """The L straight lines of `connect` cells on a height x width board.
+
+    Attributes:
+        cells: (L, connect) int64, the cells of each line, row-major numbers.
+    """
+
+    def __init__(self, height: int, width: int, connect: int) -> None:
+        self.connect = connect
+        self.cells = np.array([
+            [(row + i * down) * width + column + i * right for i in range(connect)]
+            for down, right in DIRECTIONS
+            for row in range(height - (connect - 1) * down)
+            for column in range(width)
+            if 0 <= column + (connect - 1) * right < width
+        ])  # fmt: skip
+        on_line = np.zeros((len(self.cells), height * width), np.bool_)
+        np.put_along_axis(on_line, self.cells, True, axis=1)
+        through = [np.flatnonzero(line) for line in on_line.T]
+        most = max(map(len, through))
+        # Every cell gets `most` lines: those with fewer repeat theirs, which changes nothing.
+        self._masks = _bits(on_line)[np.array([np.resize(lines, most) for lines in through])]  # (cells, most, words)
+
+    def completed(self, board: Int8Array, cell: NDArray[np.integer], player: Int8Array) -> BoolArray:
+        """(B,) bool: `player` (B,) owns a whole line through `cell` (B,) of `board` (B, cells)."""
+        missing = _bits(board != player[:, None])
+        if missing.shape[1] == 1:
+            blocked = self._masks[:, :, 0].take(cell, axis=0) & missing  # (B, most)
+        else:
+            blocked = (self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2)
+        return ~blocked.all(axis=1)
+
+    def first_completed(self, owner: Int8Array, turn: NDArray[np.int16]) -> Int8Array:
+        """(B,) int8: whose line stands first when cell i of a full board fell to `owner` (B, cells) at `turn` (B, cells) > 0.
+
+        0 where no line ever stands. A line stands as soon as its last cell falls.
+        """
+        signed = (owner * turn).take(self.cells.T, axis=1)  # (B, connect, L)
+        low, high = signed.min(axis=1), signed.max(axis=1)
+        never = np.iinfo(np.int16).max
+        first = np.where(low > 0, high, never).min(axis=1)
+        second = np.where(high < 0, -low, never).min(axis=1)
+        return np.sign(second - first).astype(np.int8)
+
+
+def _bits(flags: BoolArray) -> NDArray[np.uint64]:
+    """Rows of flags (n, cells) as words (n, ceil(cells / 64)), 64 cells a word."""
+    packed = np.packbits(flags, axis=1)
+    padded = np.zeros((len(flags), -(-flags.shape[1] // 64) * 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
