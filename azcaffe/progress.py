@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from types import TracebackType
-from typing import TextIO
+from typing import Self, TextIO
 
 BAR_SECONDS = 0.1
 LINE_SECONDS = 10.0
@@ -63,7 +63,7 @@ class Progress:
             print(file=self._stream, flush=True)
             self._drawn = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -117,7 +117,8 @@ def run_command(name: str, argv: Sequence[str]) -> int:
 
 def version() -> str:
     """The installed version, or `unknown` in a bare checkout."""
-    from importlib.metadata import PackageNotFoundError, version as installed
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
 
     try:
         return installed("azcaffe")
