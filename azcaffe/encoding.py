@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from azcaffe.errors import ConfigError
 from azcaffe.games.base import FloatArray, Game, State

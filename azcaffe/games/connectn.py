@@ -55,8 +55,8 @@ class ConnectN(BoardGame):
         # tic-tac-toe.
         gaps = np.where(state.board == 0, -np.log1p(-uniforms), 0.0).reshape(-1, *self.shape)
         times = gaps[:, ::-1].cumsum(axis=1)[:, ::-1].reshape(-1, self.cells)
-        owner, turn = fill(state.board, state.to_move, times)
-        return np.where(state.over, state.winner, self._lines.first_completed(owner, turn))
+        signed = fill(state.board, state.to_move, times)
+        return np.where(state.over, state.winner, self._lines.first_completed(signed))
 
     def symmetries(self) -> tuple[Symmetry, ...]:
         return gravity_symmetries(*self.shape)

@@ -43,16 +43,16 @@ class Lines:
             blocked = (self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2)
         return ~blocked.all(axis=1)
 
-    def first_completed(self, owner: Int8Array, turn: NDArray[np.int16]) -> Int8Array:
-        """(B,) int8: whose line stands first when cell i of a full board fell to `owner` (B, cells) at `turn` (B, cells) > 0.
+    def first_completed(self, signed: NDArray[np.int16]) -> Int8Array:
+        """(B,) int8: whose line stands first when cell i falls to its owner at its turn > 0, `signed` (B, cells) = owner * turn.
 
         0 where no line ever stands. A line stands as soon as its last cell falls.
         """
-        signed = (owner * turn).take(self.cells.T, axis=1)  # (B, connect, L)
-        low, high = signed.min(axis=1), signed.max(axis=1)
-        never = np.iinfo(np.int16).max
-        first = np.where(low > 0, high, never).min(axis=1)
-        second = np.where(high < 0, -low, never).min(axis=1)
+        turns = np.ascontiguousarray(signed.T).take(self.cells.T, axis=0)  # (connect, L, B): whole rows are copied
+        low, high = turns.min(axis=0), turns.max(axis=0)
+        never = np.int16(np.iinfo(np.int16).max)
+        first = np.where(low > 0, high, never).min(axis=0)
+        second = np.where(high < 0, -low, never).min(axis=0)
         return np.sign(second - first).astype(np.int8)
 
 

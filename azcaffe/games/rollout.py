@@ -34,18 +34,23 @@ def nth_legal(legal: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> NDArra
     return (counted == wanted[:, None]).argmax(axis=1)
 
 
-def fill(
-    board: Int8Array, to_move: Int8Array, times: NDArray[np.float64]
-) -> tuple[Int8Array, NDArray[np.int16]]:
-    """Let the empty cells of `board` (B, cells) fall, in the order of `times` (B, cells) > 0, to the players in turn.
+def fill(board: Int8Array, to_move: Int8Array, times: NDArray[np.float64]) -> NDArray[np.int16]:
+    """Let the empty cells of `board` (B, cells) fall, in the order of `times` (B, cells) >= 0, to the players in turn.
 
-    Returns the owner (B, cells) int8 of every cell and the turn (B, cells) int16 of its fall, 1 for stones already there.
+    Returns owner * turn (B, cells) int16 of every cell: turn 1 for stones already there, then 2, 3, … as cells fall.
     """
     count, cells = board.shape
     empty = board == 0
-    order = np.where(empty, times, 0.0).argsort(axis=1)  # stones first
-    turn = np.empty((count, cells), np.int16)
-    np.put_along_axis(turn, order, np.arange(1, cells + 1, dtype=np.int16), axis=1)
-    turn -= np.count_nonzero(board, axis=1).astype(np.int16)[:, None]  # empty cells: 1, 2, …
-    mover = (turn & 1).astype(np.int8) * 2 - 1  # 1 for the player to move
-    return np.where(empty, mover * to_move[:, None], board), np.where(empty, turn + np.int16(1), np.int16(1))
+    # Sorting numbers is three times as fast as argsort. Bits of floats >= 0 sort like the floats; the lowest ten, too fine
+    # to matter, make room for the cell's number (a board has at most 26 * 26 cells).
+    order = np.where(empty, times, 0.0).view(np.int64)
+    order &= ~1023
+    order |= np.where(empty, 1024 + np.arange(cells), np.arange(cells))  # stones come first, whatever the times
+    order.sort(axis=1)
+    order &= 1023
+    order += (np.arange(count) * cells)[:, None]
+    stones = cells - np.count_nonzero(empty, axis=1)
+    turn = np.arange(2, cells + 2) - stones[:, None]  # (B, cells): the first empty cell falls at turn 2, to the mover
+    signed = np.empty((count, cells), np.int16)
+    signed.reshape(-1)[order] = turn * (1 - 2 * (turn & 1)) * to_move[:, None]
+    return np.where(empty, signed, board)

@@ -44,8 +44,8 @@ class TicTacToe(BoardGame):
 
     def rollout(self, state: State, uniforms: NDArray[np.float64]) -> Int8Array:
         # Random play is a random order of the empty cells: fill the whole board and see whose line stood first.
-        owner, turn = fill(state.board, state.to_move, uniforms)
-        return np.where(state.over, state.winner, self._lines.first_completed(owner, turn))
+        signed = fill(state.board, state.to_move, uniforms)
+        return np.where(state.over, state.winner, self._lines.first_completed(signed))
 
     def symmetries(self) -> tuple[Symmetry, ...]:
         return board_symmetries(*self.shape)
