@@ -31,7 +31,7 @@ class ConnectN(BoardGame):
         self.max_plies = self.cells
         self._connect = connect
         self._lines = Lines(height, width, connect)
-        self._columns = np.arange(self.cells).reshape(height, width).T.copy()  # (width, height)
+        self._upwards = np.arange(self.cells).reshape(height, width)[::-1].T.copy()  # (width, height), bottom cell first
 
     def with_history(self, history: int) -> ConnectN:
         return ConnectN(*self.shape, self._connect, history)
@@ -42,8 +42,8 @@ class ConnectN(BoardGame):
     def step(self, state: State, action: IntArray) -> State:
         width, mover = self.num_actions, state.to_move
         board, games = state.board.copy(), np.arange(len(state))
-        stones = np.count_nonzero(board[games[:, None], self._columns.take(action, axis=0)], axis=1)
-        cell = self.cells - width * (stones + 1) + action
+        column = board[games[:, None], self._upwards.take(action, axis=0)]  # (B, height)
+        cell = self.cells - width * ((column == 0).argmax(axis=1) + 1) + action
         board[games, cell] = mover
         won = self._lines.completed(board, cell, mover)
         full = board[:, :width].all(axis=1)
@@ -76,8 +76,8 @@ class ConnectN(BoardGame):
     def cell_of(self, state: State, row: int, action: int | None) -> int | None:
         if action is None:
             return None
-        filled = np.flatnonzero(state.board[row, self._columns[action]])
-        return int(self._columns[action, filled[0]]) if len(filled) else None
+        filled = np.flatnonzero(state.board[row, self._upwards[action]])
+        return int(self._upwards[action, filled[-1]]) if len(filled) else None
 
     def column_names(self) -> list[str]:
         return [str(column) for column in range(self.num_actions)]

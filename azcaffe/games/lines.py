@@ -32,16 +32,15 @@ class Lines:
         through = [np.flatnonzero(line) for line in on_line.T]
         most = max(map(len, through))
         # Every cell gets `most` lines: those with fewer repeat theirs, which changes nothing.
-        self._masks = _bits(on_line)[np.array([np.resize(lines, most) for lines in through])]  # (cells, most, words)
+        masks = _bits(on_line)[np.array([np.resize(lines, most) for lines in through])]  # (cells, most, words)
+        self._masks = masks[:, :, 0] if masks.shape[2] == 1 else masks
 
     def completed(self, board: Int8Array, cell: NDArray[np.integer], player: Int8Array) -> BoolArray:
         """(B,) bool: `player` (B,) owns a whole line through `cell` (B,) of `board` (B, cells)."""
         missing = _bits(board != player[:, None])
-        if missing.shape[1] == 1:
-            blocked = self._masks[:, :, 0].take(cell, axis=0) & missing  # (B, most)
-        else:
-            blocked = (self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2)
-        return ~blocked.all(axis=1)
+        if self._masks.ndim == 2:
+            return ~(self._masks.take(cell, axis=0) & missing).all(axis=1)
+        return ~(self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2).all(axis=1)
 
     def first_completed(self, signed: NDArray[np.int16]) -> Int8Array:
         """(B,) int8: whose line stands first when cell i falls to its owner at its turn > 0, `signed` (B, cells) = owner * turn.
@@ -58,7 +57,6 @@ class Lines:
 
 def _bits(flags: BoolArray) -> NDArray[np.uint64]:
     """Rows of flags (n, cells) as words (n, ceil(cells / 64)), 64 cells a word."""
-    packed = np.packbits(flags, axis=1)
-    padded = np.zeros((len(flags), -(-flags.shape[1] // 64) * 8), np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    return padded.view(np.uint64)
+    padded = np.zeros((len(flags), -(-flags.shape[1] // 64) * 64), np.bool_)
+    padded[:, : flags.shape[1]] = flags
+    return np.packbits(padded, axis=1).view(np.uint64)
