@@ -34,31 +34,34 @@ class Descent(NamedTuple):
 
 def descend(tree: Tree, roots: NDArray[np.intp], select: Select, root_actions: NDArray[np.intp] | None = None) -> Descent:
     """Walk down from `roots` (n,) rows; `root_actions` (n,), where given, replaces the rule at the root."""
-    count = len(roots)
-    leaf_rows = np.empty(count, np.intp)
-    leaf_actions = np.empty(count, np.intp)
-    leaf_child = np.empty(count, np.int32)
+    child_of = tree.child.reshape(-1)
+    everyone = np.arange(len(roots))
     all_rows, all_actions, all_trees = [], [], []
-    rows, top, walking = roots, roots, np.arange(count)
-    child_flat = tree.child.reshape(-1)
+    ends = []
+    rows, top, walking = roots, roots, everyone
     while True:
         actions = select(tree, rows) if root_actions is None or all_rows else root_actions
-        child = child_flat.take(rows * tree.num_actions + actions)
+        child = child_of.take(rows * tree.num_actions + actions)
         all_rows.append(rows)
         all_actions.append(actions)
         all_trees.append(walking)
         inside = child > 0
         going = np.count_nonzero(inside)
-        if going < len(rows):
-            ended = ~inside
-            leaves = walking[ended]
-            leaf_rows[leaves] = rows[ended]
-            leaf_actions[leaves] = actions[ended]
-            leaf_child[leaves] = child[ended]
-            if not going:
-                break
-            walking, top, child = walking[inside], top[inside], child[inside]
-        rows = top + child
+        if going == len(rows):
+            rows = top + child
+            continue
+        if not going:
+            ends.append((walking, rows, actions, child))
+            break
+        ended = ~inside
+        ends.append((walking[ended], rows[ended], actions[ended], child[ended]))
+        walking, top = walking[inside], top[inside]
+        rows = top + child[inside]
+    if len(ends) == 1:
+        leaf_rows, leaf_actions, leaf_child = ends[0][1:]
+    else:
+        order = np.concatenate([trees for trees, *_ in ends]).argsort()
+        leaf_rows, leaf_actions, leaf_child = (np.concatenate(parts)[order] for parts in list(zip(*ends, strict=True))[1:])
     return Descent(
         np.concatenate(all_rows), np.concatenate(all_actions), np.concatenate(all_trees), leaf_rows, leaf_actions, leaf_child
     )

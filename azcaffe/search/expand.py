@@ -24,7 +24,7 @@ def masked_priors(priors: NDArray[np.float32], legal: NDArray[np.bool_]) -> NDAr
     """Priors (B, A) over legal moves only, each row summing to 1; uniform where the net left nothing to a legal move."""
     masked = priors * legal
     total = masked.sum(axis=1, keepdims=True)
-    if not total.all():
+    if np.count_nonzero(total) < len(total):
         empty = (total == 0)[:, 0]
         masked[empty] = legal[empty]
         total = masked.sum(axis=1, keepdims=True)
@@ -34,7 +34,7 @@ def masked_priors(priors: NDArray[np.float32], legal: NDArray[np.bool_]) -> NDAr
 
 def for_player_one(values: NDArray[np.float32], to_move: NDArray[np.int8], variant: str) -> NDArray[np.float64]:
     """Values (B,) of the movers, as player 1 sees them; `original` repeats the published error and leaves them."""
-    return values.astype(np.float64) if variant == "original" else values * to_move.astype(np.float64)
+    return values.astype(np.float64) if variant == "original" else np.multiply(values, to_move, dtype=np.float64)
 
 
 def expand_roots(game: Game, tree: Tree, slots: NDArray[np.intp], evaluate: Evaluate) -> int:
@@ -55,18 +55,19 @@ def expand(
 
     Returns the values and how many positions were evaluated: an ended game needs no evaluation.
     """
-    value = (way.leaf_child - TERMINAL).astype(np.float64)
     new = way.leaf_child == UNVISITED
-    if new.all():
-        rows, actions, asking = way.leaf_rows, way.leaf_actions, slots
-        index = np.arange(len(slots))
+    count = np.count_nonzero(new)
+    if count == len(new):
+        index, rows, actions, asking = np.arange(count), way.leaf_rows, way.leaf_actions, slots
+        value = np.empty(count)
     else:
-        index = new.nonzero()[0]
-        if not len(index):
+        value = (way.leaf_child - TERMINAL).astype(np.float64)
+        if not count:
             return value, 0
+        index = new.nonzero()[0]
         rows, actions, asking = way.leaf_rows[index], way.leaf_actions[index], slots[index]
-    states = game.step(tree.states.take(rows), actions)
-    if states.over.any():
+    states = game.step(tree.positions(rows), actions)
+    if np.count_nonzero(states.over):
         over = states.over.nonzero()[0]
         winner = states.winner.take(over)
         tree.child[rows[over], actions[over]] = winner + np.int32(TERMINAL)
@@ -78,8 +79,7 @@ def expand(
         states = states.take(live)
     priors, values = evaluate(states, asking)
     legal = game.legal(states)
-    top = tree.roots(asking)
-    nodes = tree.add(asking, states, masked_priors(priors, legal), legal, values, rows - top, 1)
-    tree.child[rows, actions] = nodes
+    nodes = tree.add(asking, states, masked_priors(priors, legal), legal, values, rows - tree.roots(asking), 1)
+    tree.child.reshape(-1)[rows * tree.num_actions + actions] = nodes
     value[index] = for_player_one(values, states.to_move, variant)
     return value, len(asking)

@@ -43,6 +43,7 @@ class Tree:
         self.nodes = nodes
         self.num_actions = game.num_actions
         self.c_puct = np.float32(c_puct)
+        self._mean_when_new = np.array([-np.inf, 0], np.float32)  # of an illegal, of a legal move
         rows, actions = slots * nodes, game.num_actions
         # np.zeros takes untouched pages from the system: rows cost memory only once a node is in them.
         self.score = np.zeros((rows, 2, actions), np.float32)
@@ -80,16 +81,29 @@ class Tree:
         self.used[slots] = nodes + 1
         rows = slots * self.nodes + nodes
         self.prior[rows] = prior
-        score = np.empty((len(rows), 2, self.num_actions), np.float32)
-        score[:, 0] = np.where(legal, np.float32(0), np.float32(-np.inf))
-        score[:, 1] = prior
-        self.score[rows] = score
+        self.score[rows, 0] = self._mean_when_new.take(legal)
+        self.score[rows, 1] = prior
         self.node_visits[rows] = first_visits
-        self.explore[rows] = self.c_puct * np.float32(np.sqrt(first_visits))
+        self.explore[rows] = self.c_puct * first_visits  # the root of 0 or 1
         self.net_value[rows] = net_value
         self.parent[rows] = parent
-        self.states.put(rows, states)
+        # No node's game is over, so of a position only these change; ended positions occur at roots alone, through `reset`.
+        self.states.board[rows] = states.board
+        self.states.to_move[rows] = states.to_move
+        if states.past.shape[1]:
+            self.states.past[rows] = states.past
         return nodes
+
+    def positions(self, rows: NDArray[np.intp]) -> State:
+        """The positions (n) at nodes that are not over, copied."""
+        states, count = self.states, len(rows)
+        return State(
+            states.board.take(rows, axis=0),
+            states.to_move.take(rows),
+            np.zeros(count, np.bool_),
+            np.zeros(count, np.int8),
+            states.past.take(rows, axis=0),
+        )
 
     def room(self, slots: NDArray[np.intp]) -> int:
         """How many more nodes fit in the fullest of `slots`; grows the trees where none does (rows move, numbers stay)."""
