@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Any player against any player: many games in lockstep, and what they say.
+
+Game number g draws from streams of its own, made from the seed and g, and starts with fresh trees, so its moves depend neither
+on how many games run side by side nor on which. (With Caffe the last bits of an evaluation depend on the batch size, which
+may turn a near-tie.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from azcaffe.errors import ConfigError
+from azcaffe.games.base import Game, State, concatenate
+from azcaffe.players import Player, StopMatch
+from azcaffe.rating import elo_difference, score_interval
+
+GAME_STREAM, OPENING_STREAM = 101, 102
+"""Second word of a stream's seed, so that other users of the same seed draw other numbers."""
+OPENINGS = ("paired", "single")
+MAX_GAMES = 1_000_000
+MAX_PARALLEL = 4096
+DRAWS_BEFORE_REPEAT = 200
+
+
+@dataclass(frozen=True)
+class MatchConfig:
+    """How a match is played.
+
+    Attributes:
+        games: 1 … 1,000,000.
+        openings: `paired`: each opening is played twice with sides swapped, and no opening is used again before (nearly) all
+            others were. `single`: the published way, a random opening for each game, sides alternating.
+        opening_plies: random moves before the players take over, ≥ 0.
+        parallel: games side by side, 1 … 4096.
+        seed: ≥ 0.
+    """
+
+    games: int = 100
+    openings: str = "paired"
+    opening_plies: int = 1
+    parallel: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.games <= MAX_GAMES:
+            raise ConfigError(f"games must be 1 … {MAX_GAMES:,}, not {self.games}")
+        if self.openings not in OPENINGS:
+            raise ConfigError(f"openings must be {' or '.join(OPENINGS)}, not {self.openings!r}")
+        if self.opening_plies < 0:
+            raise ConfigError(f"opening_plies must be at least 0, not {self.opening_plies}")
+        if not 1 <= self.parallel <= MAX_PARALLEL:
+            raise ConfigError(f"parallel must be 1 … {MAX_PARALLEL}, not {self.parallel}")
+        if self.seed < 0:
+            raise ConfigError(f"seed must be at least 0, not {self.seed}")
+
+
+@dataclass(frozen=True)
+class GameRecord:
+    """One finished game.
+
+    Attributes:
+        number: g, from 0.
+        opening: which opening it began with; two games share one in paired matches.
+        a_first: whether player a moved first, as player 1.
+        moves: all actions, the opening's included.
+        winner: 1, -1, or 0 for a draw.
+    """
+
+    number: int
+    opening: int
+    a_first: bool
+    moves: tuple[int, ...]
+    winner: int
+
+    @property
+    def score(self) -> float:
+        """Player a's: 1, 1/2 or 0."""
+        return (1 + (self.winner if self.a_first else -self.winner)) / 2
+
+
+@dataclass(frozen=True)
+class MatchResult:
+    """What the finished games of a match say; scores and counts are player a's."""
+
+    names: tuple[str, str]
+    config: MatchConfig
+    records: tuple[GameRecord, ...]
+    seconds: float
+    playouts: tuple[int, int]
+    thinking: tuple[float, float]
+
+    def count(self, score: float) -> int:
+        """Games that scored 1, 0.5 or 0."""
+        return sum(record.score == score for record in self.records)
+
+    @property
+    def wins(self) -> int:
+        return self.count(1.0)
+
+    @property
+    def draws(self) -> int:
+        return self.count(0.5)
+
+    @property
+    def losses(self) -> int:
+        return self.count(0.0)
+
+    @property
+    def score(self) -> float:
+        """(wins + draws / 2) / games; 1/2 before the first game."""
+        return float(np.mean([record.score for record in self.records])) if self.records else 0.5
+
+    @property
+    def unit_scores(self) -> tuple[float, ...]:
+        """Mean scores of what was drawn independently: openings where paired, games otherwise."""
+        groups: dict[int, list[float]] = {}
+        for record in self.records:
+            groups.setdefault(record.opening, []).append(record.score)
+        return tuple(float(np.mean(groups[opening])) for opening in sorted(groups))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the score, see :func:`azcaffe.rating.score_interval`."""
+        return score_interval(self.unit_scores)
+
+    @property
+    def first_player(self) -> tuple[int, int, int]:
+        """Games that the first player won, drew, lost, whoever it was."""
+        tally = Counter(record.winner for record in self.records)
+        return tally[1], tally[0], tally[-1]
+
+    @property
+    def mean_length(self) -> float:
+        """Plies a game, the opening's included."""
+        return float(np.mean([len(record.moves) for record in self.records])) if self.records else 0.0
+
+    @property
+    def distinct_games(self) -> int:
+        """Different move lists: deterministic players repeat themselves where openings do."""
+        return len({record.moves for record in self.records})
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, in JSON's types."""
+        games = len(self.records)
+        wins, draws, losses = self.first_player
+        low, high = self.interval
+        elo = elo_difference(self.score)
+        return {
+            "players": list(self.names),
+            "games": games,
+            "wins": self.wins,
+            "draws": self.draws,
+            "losses": self.losses,
+            "score": self.score,
+            "score_95": [low, high],
+            "elo_difference": elo if np.isfinite(elo) else None,
+            "first_player": {"wins": wins, "draws": draws, "losses": losses, "win_rate": wins / max(games, 1)},
+            "mean_length": self.mean_length,
+            "distinct_games": self.distinct_games,
+            "playouts": list(self.playouts),
+            "playouts_per_second": [n / t if t > 0 else None for n, t in zip(self.playouts, self.thinking, strict=True)],
+            "seconds": self.seconds,
+            "openings": self.config.openings,
+            "opening_plies": self.config.opening_plies,
+            "parallel": self.config.parallel,
+            "seed": self.config.seed,
+            "records": [
+                {
+                    "game": record.number,
+                    "opening": record.opening,
+                    "first": self.names[0 if record.a_first else 1],
+                    "winner": record.winner,
+                    "score": record.score,
+                    "moves": list(record.moves),
+                }
+                for record in self.records
+            ],
+        }
+
+
+def draw_openings(game: Game, config: MatchConfig) -> list[tuple[int, ...]]:
+    """The random moves that each opening consists of; none ends the game.
+
+    Raises:
+        ConfigError: the game ends within so many random moves almost always.
+    """
+    paired = config.openings == "paired"
+    count = -(-config.games // 2) if paired else config.games
+    seen: set[bytes] = set()
+    drawn = []
+    for number in range(count):
+        rng = np.random.default_rng([config.seed, OPENING_STREAM, number])
+        moves, key = _random_moves(game, config.opening_plies, rng)
+        for _ in range(DRAWS_BEFORE_REPEAT):
+            if not paired or key not in seen or not config.opening_plies:
+                break
+            moves, key = _random_moves(game, config.opening_plies, rng)
+        else:
+            seen.clear()  # all used up, or nearly so: begin a second time round
+        seen.add(key)
+        drawn.append(moves)
+    return drawn
+
+
+def _random_moves(game: Game, plies: int, rng: np.random.Generator) -> tuple[tuple[int, ...], bytes]:
+    for _ in range(DRAWS_BEFORE_REPEAT):
+        state, moves = game.initial(1), []
+        while len(moves) < plies and not state.over[0]:
+            moves.append(int(rng.choice(game.legal(state)[0].nonzero()[0])))
+            state = game.step(state, np.array(moves[-1:]))
+        if not state.over[0]:
+            return tuple(moves), game.keys(state)[0]
+    raise ConfigError(f"{game.name} hardly lasts {plies} random plies: lower opening_plies")
+
+
+def play_match(game: Game, a: Player, b: Player, config: MatchConfig) -> MatchResult:
+    """Play all games and sum them up."""
+    began = time.perf_counter()
+    records = list(play_games(game, a, b, config))
+    return summarise((a, b), config, records, time.perf_counter() - began)
+
+
+def summarise(
+    players: tuple[Player, Player], config: MatchConfig, records: Iterable[GameRecord], seconds: float
+) -> MatchResult:
+    """The result of the games finished so far, in order of their numbers."""
+    a, b = players
+    ordered = tuple(sorted(records, key=lambda record: record.number))
+    return MatchResult((a.name, b.name), config, ordered, seconds, (a.playouts, b.playouts), (a.seconds, b.seconds))
+
+
+@dataclass
+class _Table:
+    """A game under way in one slot."""
+
+    number: int
+    opening: int
+    a_first: bool
+    moves: list[int]
+
+
+def play_games(game: Game, a: Player, b: Player, config: MatchConfig) -> Iterator[GameRecord]:
+    """Play the games of a match, yielding each as it ends; ends early when a player leaves (:class:`StopMatch`).
+
+    `a` and `b` are two objects, even when the same net plays both sides: each keeps its own trees.
+    """
+    openings = draw_openings(game, config)
+    slots = min(config.parallel, config.games)
+    tables: list[_Table | None] = [None] * slots
+    states = game.initial(slots)
+    next_number = 0
+    while True:
+        fresh = [slot for slot in range(slots) if tables[slot] is None][: config.games - next_number]
+        if fresh:
+            numbers = list(range(next_number, next_number + len(fresh)))
+            next_number += len(fresh)
+            begun = [_seat(game, number, openings, config) for number in numbers]
+            for slot, (table, _) in zip(fresh, begun, strict=True):
+                tables[slot] = table
+            index = np.array(fresh, np.intp)
+            started = concatenate([state for _, state in begun])
+            states.put(index, started)
+            for side, player in enumerate((a, b)):
+                streams = [np.random.default_rng([config.seed, GAME_STREAM, number, side]) for number in numbers]
+                player.start(index, started, streams)
+        busy = np.array([slot for slot in range(slots) if tables[slot] is not None], np.intp)
+        if not len(busy):
+            return
+        try:
+            actions = _choose(busy, states, tables, a, b)
+        except StopMatch:
+            return
+        after = game.play(states.take(busy), actions)
+        states.put(busy, after)
+        for row in after.over.nonzero()[0]:
+            table = _take_move(tables, busy[row], actions[row])
+            tables[busy[row]] = None
+            yield GameRecord(table.number, table.opening, table.a_first, tuple(table.moves), int(after.winner[row]))
+        on = (~after.over).nonzero()[0]
+        for row in on:
+            _take_move(tables, busy[row], actions[row])
+        if len(on):
+            a.observe(busy[on], actions[on])
+            b.observe(busy[on], actions[on])
+
+
+def _seat(game: Game, number: int, openings: list[tuple[int, ...]], config: MatchConfig) -> tuple[_Table, State]:
+    """Game `number` after its opening moves."""
+    opening = number // 2 if config.openings == "paired" else number
+    state = game.initial(1)
+    for move in openings[opening]:
+        state = game.step(state, np.array([move]))
+    return _Table(number, opening, number % 2 == 0, list(openings[opening])), state
+
+
+def _choose(busy: np.ndarray, states: State, tables: list[_Table | None], a: Player, b: Player) -> np.ndarray:
+    """Both players' moves (n,) in the busy slots (n,)."""
+    actions = np.zeros(len(busy), np.intp)
+    a_first = np.array([table.a_first for table in tables if table is not None])
+    a_moves = a_first == (states.to_move[busy] == 1)
+    for player, mine in ((a, a_moves), (b, ~a_moves)):
+        rows = mine.nonzero()[0]
+        if len(rows):
+            actions[rows] = player.choose(busy[rows], states.take(busy[rows]))
+    return actions
+
+
+def _take_move(tables: list[_Table | None], slot: int, action: int) -> _Table:
+    table = tables[slot]
+    assert table is not None
+    table.moves.append(int(action))
+    return table
