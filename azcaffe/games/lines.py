@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from azcaffe.games.base import BoolArray, Int8Array
+from azcaffe.games.bits import pack
 
 DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
@@ -32,12 +33,12 @@ class Lines:
         through = [np.flatnonzero(line) for line in on_line.T]
         most = max(map(len, through))
         # Every cell gets `most` lines: those with fewer repeat theirs, which changes nothing.
-        masks = _bits(on_line)[np.array([np.resize(lines, most) for lines in through])]  # (cells, most, words)
+        masks = pack(on_line)[np.array([np.resize(lines, most) for lines in through])]  # (cells, most, words)
         self._masks = masks[:, :, 0] if masks.shape[2] == 1 else masks
 
     def completed(self, board: Int8Array, cell: NDArray[np.integer], player: Int8Array) -> BoolArray:
         """(B,) bool: `player` (B,) owns a whole line through `cell` (B,) of `board` (B, cells)."""
-        missing = _bits(board != player[:, None])
+        missing = pack(board != player[:, None])
         if self._masks.ndim == 2:
             return ~(self._masks.take(cell, axis=0) & missing).all(axis=1)
         return ~(self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2).all(axis=1)
@@ -53,10 +54,3 @@ class Lines:
         first = np.where(low > 0, high, never).min(axis=0)
         second = np.where(high < 0, -low, never).min(axis=0)
         return np.sign(second - first).astype(np.int8)
-
-
-def _bits(flags: BoolArray) -> NDArray[np.uint64]:
-    """Rows of flags (n, cells) as words (n, ceil(cells / 64)), 64 cells a word."""
-    padded = np.zeros((len(flags), -(-flags.shape[1] // 64) * 64), np.bool_)
-    padded[:, : flags.shape[1]] = flags
-    return np.packbits(padded, axis=1).view(np.uint64)

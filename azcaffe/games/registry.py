@@ -11,10 +11,12 @@ from types import MappingProxyType
 from azcaffe.errors import GameError
 from azcaffe.games.base import Game
 from azcaffe.games.connectn import ConnectN
+from azcaffe.games.othello import Othello
 from azcaffe.games.tictactoe import TicTacToe
 
 GAMES: Mapping[str, Callable[..., Game]] = MappingProxyType({
     "connectn": ConnectN,
+    "othello": Othello,
     "tictactoe": TicTacToe,
 })  # fmt: skip
 
