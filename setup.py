@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Package azcaffe. Caffe itself is not on PyPI: launch/setup.sh builds it and installs its wheel beside this package."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+
+def read_version() -> str:
+    """`__version__` of azcaffe/__init__.py, read as text so that nothing is imported while installing."""
+    for line in Path(__file__).with_name("azcaffe").joinpath("__init__.py").read_text("utf-8").splitlines():
+        if line.startswith("__version__"):
+            return line.split('"')[1]
+    raise RuntimeError("azcaffe/__init__.py has no __version__")
+
+
+setup(
+    name="azcaffe",
+    version=read_version(),
+    description="AlphaZero for board games over Caffe: play, evaluate and train with pycaffe nets",
+    license="AGPL-3.0-or-later",
+    python_requires=">=3.10",
+    packages=find_packages(include=["azcaffe", "azcaffe.*"]),
+    package_data={"azcaffe": ["web/static/*"]},
+    install_requires=["numpy>=1.24"],
+    extras_require={
+        # What pycaffe needs beside its own wheel; protobuf 4.21 is the Python side of Debian 12's protoc 3.21.
+        "caffe": ["protobuf>=4.21,<4.22", "scikit-image", "six"],
+        "plots": ["matplotlib"],
+        "dev": ["pytest", "hypothesis", "ruff", "mypy", "types-protobuf"],
+    },
+    entry_points={"console_scripts": ["azcaffe = azcaffe.cli.main:main"]},
+)
