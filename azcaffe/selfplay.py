@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Self-play: many games in lockstep, each turned into training samples.
+
+A game draws everything (root noise, moves, roll-outs, search lengths) from one random stream of its own, made from the seed and
+its number, so it does not matter which process plays it or when. The games of one call start together and none replaces a
+finished one: with the evaluator's cache cleared first, what comes out is a function of weights, seed and numbers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from azcaffe.errors import ConfigError
+from azcaffe.games.base import Game, State
+from azcaffe.search import Evaluate, Search, SearchConfig, SearchResult
+
+SELFPLAY_STREAM = 1
+"""Second word of a self-play game's seed, so that other users of the run's seed draw other numbers."""
+
+_LARGEST = np.iinfo(np.uint16).max
+
+
+@dataclass(frozen=True)
+class SelfPlayConfig:
+    """How the moves of self-play are found and chosen; the defaults are the published ones.
+
+    Attributes:
+        temperature: moves are drawn in proportion to visits ** (1 / temperature), > 0.
+        temperature_plies: after this many plies the most visited move is played; None: never (as published).
+        full_probability: share of the moves searched in full, 0 < p ≤ 1; the rest get `fast_simulations` playouts and no
+            noise, and give no sample ("playout cap randomization", Wu 2019, "Accelerating Self-Play Learning in Go", 3.1).
+        fast_simulations: playouts of those other moves.
+    """
+
+    temperature: float = 1.0
+    temperature_plies: int | None = None
+    full_probability: float = 1.0
+    fast_simulations: int = 50
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise ConfigError(f"temperature must be a number above 0, not {self.temperature}")
+        if self.temperature_plies is not None and self.temperature_plies < 0:
+            raise ConfigError(f"temperature_plies must be at least 0, not {self.temperature_plies}")
+        if not 0 < self.full_probability <= 1:
+            raise ConfigError(f"full_probability must be above 0 and at most 1, not {self.full_probability}")
+        if self.fast_simulations < 1:
+            raise ConfigError(f"fast_simulations must be at least 1, not {self.fast_simulations}")
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """n positions to learn from, as named columns with leading axis n.
+
+    Attributes:
+        board: (n, cells) int8; games that bring their own planes: those planes, (n, C, H, W) float32.
+        past: (n, K, cells) int8, the K boards before, newest first (K = 0 for games with their own planes).
+        to_move: (n,) int8, the mover, 1 or -1.
+        visits: (n, A) uint16, the policy target before it is divided by its sum: visit counts of the root's moves.
+        value: (n,) int8, the game's result for the mover of the position: 1 won, -1 lost, 0 draw.
+        game_id: (n,) int64, number of the game in its run.
+        generation: (n,) int32, which weights played it.
+    """
+
+    board: NDArray
+    past: NDArray[np.int8]
+    to_move: NDArray[np.int8]
+    visits: NDArray[np.uint16]
+    value: NDArray[np.int8]
+    game_id: NDArray[np.int64]
+    generation: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.game_id)
+
+    def take(self, rows: NDArray) -> Samples:
+        """The samples at `rows` (m,), copied."""
+        return Samples(*(getattr(self, field.name).take(rows, axis=0) for field in fields(self)))
+
+    def put(self, rows: NDArray, other: Samples) -> None:
+        """Overwrite `rows` (m,) with the m samples of `other`."""
+        for field in fields(self):
+            getattr(self, field.name)[rows] = getattr(other, field.name)
+
+    def policy(self) -> NDArray[np.float32]:
+        """(n, A) float32, each row summing to 1."""
+        total = self.visits.sum(axis=1, dtype=np.uint32, keepdims=True)
+        return (self.visits / total).astype(np.float32)
+
+
+def join_samples(parts: Sequence[Samples]) -> Samples:
+    """One after the other; at least one part."""
+    return Samples(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Samples)))
+
+
+def empty_samples(game: Game, rows: int) -> Samples:
+    """`rows` samples of zeros in the shapes and dtypes of `game`."""
+    state = game.initial(1)
+    planes = game.planes(state)
+    board, past = (state.board, state.past) if planes is None else (planes, np.zeros((1, 0, 1), np.int8))
+    return Samples(
+        np.zeros((rows, *board.shape[1:]), board.dtype),
+        np.zeros((rows, *past.shape[1:]), np.int8),
+        np.zeros(rows, np.int8),
+        np.zeros((rows, game.num_actions), np.uint16),
+        np.zeros(rows, np.int8),
+        np.zeros(rows, np.int64),
+        np.zeros(rows, np.int32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """One finished game.
+
+    Attributes:
+        game_id: its number in the run.
+        actions: the moves.
+        winner: 1, -1, or 0 for a draw.
+        samples: what it teaches, one row a searched position, in the order played.
+    """
+
+    game_id: int
+    actions: tuple[int, ...]
+    winner: int
+    samples: Samples
+
+
+def game_stream(seed: int, game_id: int) -> np.random.Generator:
+    """The one source of chance of self-play game `game_id` of the run seeded with `seed`."""
+    return np.random.default_rng([seed, SELFPLAY_STREAM, game_id])
+
+
+def play_games(
+    game: Game,
+    evaluate: Evaluate,
+    search_config: SearchConfig,
+    config: SelfPlayConfig,
+    seed: int,
+    game_ids: Sequence[int],
+    generation: int = 0,
+    tick: Callable[[int], None] | None = None,
+) -> Iterator[PlayedGame]:
+    """Play the games numbered `game_ids` side by side; yields each as it ends.
+
+    `search_config.noise_epsilon` is the root noise of full searches. `tick(playouts)`, where given, is called after every
+    ply with the playouts just made.
+    """
+    recorders = [_Recorder(game, game_id, generation) for game_id in game_ids]
+    rngs = [game_stream(seed, game_id) for game_id in game_ids]
+    search = Search(game, evaluate, search_config, len(recorders))
+    live = np.arange(len(recorders))
+    search.reset(live, game.initial(len(recorders)), rngs)
+    ply = 0
+    while len(live):
+        states = search.states(live)
+        full = np.array([config.full_probability == 1 or rngs[i].random() < config.full_probability for i in live])
+        simulations = np.where(full, search_config.simulations or 0, config.fast_simulations)
+        if full.all():
+            result = search.run(live)
+        else:
+            result = search.run(live, simulations, full)
+        targets = _policy_targets(result, search_config)
+        actions = _choose(result, search_config, config, ply, [rngs[i] for i in live])
+        for row, slot in enumerate(live):
+            recorders[slot].record(states.take(np.array([row])), targets[row], int(actions[row]), bool(full[row]))
+        search.advance(live, actions)
+        after = search.states(live)
+        ply += 1
+        if tick is not None:
+            tick(result.playouts)
+        for row in np.flatnonzero(after.over):
+            yield recorders[live[row]].finish(int(after.winner[row]))
+        live = live[~after.over]
+
+
+def _policy_targets(result: SearchResult, search_config: SearchConfig) -> NDArray[np.uint16]:
+    """(n, A) uint16 in proportion to the policy target: visit counts as they are, exactly, where they fit in 16 bits."""
+    if search_config.root == "gumbel":
+        return np.rint(result.improved_policy * _LARGEST).astype(np.uint16)
+    largest = result.visits.max(axis=1, keepdims=True)
+    scale = np.where(largest > _LARGEST, _LARGEST / np.maximum(largest, 1), 1.0)
+    return (result.visits * scale).astype(np.uint16)
+
+
+def _choose(
+    result: SearchResult, search_config: SearchConfig, config: SelfPlayConfig, ply: int, rngs: list[np.random.Generator]
+) -> NDArray[np.intp]:
+    """The moves (n,) to play: drawn by visits while it is warm, then the most visited one.
+
+    Gumbel's move is played as the search returns it: its noise is the exploration (Danihelka et al. 2022, section 3).
+    """
+    if search_config.root == "gumbel" or (config.temperature_plies is not None and ply >= config.temperature_plies):
+        return np.asarray(result.selected, np.intp)
+    weights = result.visits.astype(np.float64)
+    if config.temperature != 1.0:
+        weights = (weights / weights.max(axis=1, keepdims=True)) ** (1 / config.temperature)
+    cumulative = weights.cumsum(axis=1)
+    draws = np.array([rng.random() for rng in rngs])
+    return (cumulative > (draws * cumulative[:, -1])[:, None]).argmax(axis=1)
+
+
+class _Recorder:
+    """Collects the positions of one game until its result is known."""
+
+    def __init__(self, game: Game, game_id: int, generation: int) -> None:
+        self._game = game
+        self._game_id = game_id
+        self._generation = generation
+        self._rows = [empty_samples(game, 0)]
+        self._actions: list[int] = []
+
+    def record(self, state: State, target: NDArray[np.uint16], action: int, sample: bool) -> None:
+        """One position (state: B = 1), its target (A,) and the move played; `sample` False: the move only."""
+        self._actions.append(action)
+        if not sample:
+            return
+        row = empty_samples(self._game, 1)
+        planes = self._game.planes(state)
+        row.board[:] = state.board if planes is None else planes
+        if planes is None:
+            row.past[:] = state.past
+        row.to_move[:] = state.to_move
+        row.visits[:] = target
+        row.game_id[:] = self._game_id
+        row.generation[:] = self._generation
+        self._rows.append(row)
+
+    def finish(self, winner: int) -> PlayedGame:
+        samples = join_samples(self._rows)
+        samples = replace(samples, value=value_targets(samples.to_move, winner))
+        return PlayedGame(self._game_id, tuple(self._actions), winner, samples)
+
+
+def value_targets(to_move: NDArray[np.int8], winner: int) -> NDArray[np.int8]:
+    """(n,) int8: the result for the mover of each position, 1 won, -1 lost, 0 draw; `winner` is 1, -1 or 0."""
+    return (to_move * np.int8(winner)).astype(np.int8)
