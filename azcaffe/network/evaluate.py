@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Positions in, priors and values out: one `caffe.Net` forward for a whole batch."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from azcaffe.encoding import Encoding, encode
+from azcaffe.games.base import FloatArray, Game, State
+from azcaffe.network import proto
+from azcaffe.network.errors import ModelError
+from azcaffe.network.files import PathLike, Weights, load_weights
+from azcaffe.network.model import INPUT, POLICY, VALUE, ModelInfo, choose_encoding, compare_layer, read_model, require_fit
+from azcaffe.network.probe import probe_gpu, probe_net
+from azcaffe.network.runtime import load_caffe
+
+MAX_BATCH = 1024
+MAX_BATCH_ELEMENTS = 2**28  # of all blobs together: 1 GB
+
+
+def open_net(model: ModelInfo) -> Any:
+    """The TEST-phase `caffe.Net` of `model`, weights from its fillers, opened in the throw-away process first.
+
+    Raises:
+        ModelError: Caffe refuses it.
+    """
+    text = model.inference_text
+    probe_net(text, proto.TEST, model.path)
+    caffe = load_caffe()
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        return caffe.Net(file.name, caffe.TEST)
+
+
+def params_of(net: Any) -> dict[str, list[Any]]:
+    """The blobs of every layer of a caffe net that has any, by layer name."""
+    return {name: list(layer.blobs) for name, layer in zip(net._layer_names, net.layers) if len(layer.blobs)}
+
+
+def copy_weights(params: dict[str, list[Any]], weights: Weights, source: str) -> None:
+    """Copy `weights` into the layers of the same names; others stay.
+
+    Raises:
+        ModelError: shapes differ; nothing has been copied.
+    """
+    shared = [name for name in params if name in weights]
+    for name in shared:
+        found = compare_layer(name, [tuple(blob.shape) for blob in params[name]], [blob.shape for blob in weights[name]])
+        if found:
+            raise ModelError(f"{source}: {found[0]}")
+    for name in shared:
+        for blob, array in zip(params[name], weights[name]):
+            blob.data[...] = array.reshape(tuple(blob.shape))
+
+
+class NetEvaluator:
+    """Evaluates positions of one game with one net; the `evaluate(states, slots)` that the search calls.
+
+    Attributes:
+        encoding: how positions become planes.
+        generation: counts :meth:`set_weights`, so that caches know when to forget.
+        missing: layers that the weights lack or the net lacks, with `allow_missing`.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        model: PathLike,
+        weights: PathLike | None = None,
+        encoding: Encoding | None = None,
+        *,
+        allow_missing: bool = False,
+        allow_python_layers: bool = False,
+        gpu: int | None = None,
+    ) -> None:
+        """Load the net in the prototxt `model`, with the caffemodel `weights` or, without one, its initial values.
+
+        Raises:
+            ModelError: a file cannot be used, or net, weights and game do not fit each other.
+            AzcaffeError: no Caffe, no such GPU, or the game keeps too few past boards.
+        """
+        self._model = read_model(model, allow_python_layers)
+        self.encoding = choose_encoding(game, self._model, encoding)
+        self._game, self.num_actions = game, game.num_actions
+        self.generation = 0
+        self.missing: list[str] = []
+        loaded = None
+        if weights is not None:
+            loaded = load_weights(weights)
+            self.missing = require_fit(self._model, loaded, str(weights), allow_missing)
+            for name in self.missing:
+                print(f"azcaffe: {weights}: layer {name!r} is only in one of net and weights", file=sys.stderr)
+        if gpu is not None:
+            probe_gpu(gpu)
+            caffe = load_caffe()
+            caffe.set_device(gpu)
+            caffe.set_mode_gpu()
+        self._net = open_net(self._model)
+        self._params = params_of(self._net)
+        if loaded is not None:
+            copy_weights(self._params, loaded, str(weights))
+        blobs = self._net.blobs
+        self._input, self._value, self._policy = blobs[INPUT], blobs[VALUE], blobs[POLICY]
+        self._last = len(self._net.layers) - 1
+        self._batch = 1
+        elements = sum(blob.count for blob in blobs.values())
+        self._largest = max(1, min(MAX_BATCH, MAX_BATCH_ELEMENTS // elements))
+
+    def __call__(self, states: State, slots: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
+        """Priors (B, A) float32, not masked, and values (B,) float32 for the player to move; `slots` does not matter."""
+        count = len(states)
+        if count <= self._largest:
+            if count == 0:
+                return np.empty((0, self.num_actions), np.float32), np.empty(0, np.float32)
+            self._resize(count)
+            encode(self._game, states, self.encoding, out=self._input.data)
+            return self._run(count)
+        parts = []
+        for start in range(0, count, self._largest):
+            part = states.take(np.arange(start, min(start + self._largest, count)))
+            parts.append(self(part, slots))
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    def forward(self, planes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Priors (B, A) and values (B,) of `planes` (B, C, H, W), as copies.
+
+        Raises:
+            ModelError: planes of another shape than the net's.
+        """
+        planes = np.asarray(planes, np.float32)
+        shape = (self._model.channels, self._model.height, self._model.width)
+        if planes.ndim != 4 or planes.shape[1:] != shape:
+            raise ModelError(f"planes must have the shape (batch, {', '.join(map(str, shape))}), not {planes.shape}")
+        priors = np.empty((len(planes), self.num_actions), np.float32)
+        values = np.empty(len(planes), np.float32)
+        for start in range(0, len(planes), self._largest):
+            part = planes[start : start + self._largest]
+            self._resize(len(part))
+            self._input.data[...] = part
+            priors[start : start + len(part)], values[start : start + len(part)] = self._run(len(part))
+        return priors, values
+
+    def _resize(self, count: int) -> None:
+        if count != self._batch:
+            self._input.reshape(count, self._model.channels, self._model.height, self._model.width)
+            self._net.reshape()
+            self._batch = count
+
+    def _run(self, count: int) -> tuple[FloatArray, FloatArray]:
+        # Net.forward of pycaffe builds dictionaries on the way; the raw call does not. Blobs are views: copy.
+        self._net._forward(0, self._last)
+        return self._policy.data.reshape(count, -1).copy(), self._value.data.reshape(count).copy()
+
+    def set_weights(self, weights: Weights) -> None:
+        """Replace the weights of every layer; layers that only training has (losses) are passed over.
+
+        Raises:
+            ModelError: a layer is missing or has another shape; nothing has been changed.
+        """
+        absent = [name for name in self._params if name not in weights]
+        if absent:
+            raise ModelError(f"{self._model.path}: the new weights lack the layers {', '.join(absent)}")
+        copy_weights(self._params, weights, self._model.path)
+        self.generation += 1
+
+    def weights(self) -> Weights:
+        """Copies of the weights."""
+        return {name: [blob.data.copy() for blob in blobs] for name, blobs in self._params.items()}
