@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Any player against any player: many games in lockstep, and what they say.
 
-Game number g draws from streams of its own, made from the seed and g, and starts with fresh trees, so its moves depend neither
-on how many games run side by side nor on which. (With Caffe the last bits of an evaluation depend on the batch size, which
-may turn a near-tie.)
+Game number g draws from streams of its own, made from the seed and g, and starts with fresh trees, so its moves depend
+neither on how many games run side by side nor on which. (With Caffe the last bits of an evaluation depend on the batch
+size, which may turn a near-tie.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MatchConfig:
 
     Attributes:
         games: 1 … 1,000,000.
-        openings: `paired`: each opening is played twice with sides swapped, and no opening is used again before (nearly) all
+        openings: `paired`: each opening is played twice with sides swapped, and none is used again before (nearly) all
             others were. `single`: the published way, a random opening for each game, sides alternating.
         opening_plies: random moves before the players take over, ≥ 0.
         parallel: games side by side, 1 … 4096.
@@ -165,7 +165,9 @@ class MatchResult:
             "mean_length": self.mean_length,
             "distinct_games": self.distinct_games,
             "playouts": list(self.playouts),
-            "playouts_per_second": [n / t if t > 0 else None for n, t in zip(self.playouts, self.thinking, strict=True)],
+            "playouts_per_second": [
+                n / t if t > 0 else None for n, t in zip(self.playouts, self.thinking, strict=True)
+            ],
             "seconds": self.seconds,
             "openings": self.config.openings,
             "opening_plies": self.config.opening_plies,
@@ -211,7 +213,8 @@ def draw_openings(game: Game, config: MatchConfig) -> list[tuple[int, ...]]:
 
 def _random_moves(game: Game, plies: int, rng: np.random.Generator) -> tuple[tuple[int, ...], bytes]:
     for _ in range(DRAWS_BEFORE_REPEAT):
-        state, moves = game.initial(1), []
+        state = game.initial(1)
+        moves: list[int] = []
         while len(moves) < plies and not state.over[0]:
             moves.append(int(rng.choice(game.legal(state)[0].nonzero()[0])))
             state = game.step(state, np.array(moves[-1:]))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """How strong, and how sure: the interval of a match score, and an Elo ladder by maximum likelihood.
 
-The unit of evidence is what was drawn independently. With paired openings that is a pair of games, the same opening with
-sides swapped: its two results depend on each other, so counting games as independent would misstate the interval (chess
-engine testing calls it the pentanomial model). Without pairs it is one game. A unit's score is the mean of its games, each
-1 for a win, 1/2 for a draw, 0 for a loss.
+The unit of evidence is what was drawn independently. With paired openings that is a pair of games, the same opening
+with sides swapped: its two results depend on each other, so counting games as independent would misstate the interval
+(chess engine testing calls it the pentanomial model). Without pairs it is one game. A unit's score is the mean of its
+games, each 1 for a win, 1/2 for a draw, 0 for a loss.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def smoothed(scores: ArrayLike) -> tuple[float, float]:
 def score_interval(scores: ArrayLike) -> tuple[float, float]:
     """95 % interval of the expected score, from unit scores (U,) in [0, 1].
 
-    Agresti and Coull's "add two successes and two failures" (The American Statistician 52, 1998), with the variance of the
-    sample in place of p(1 - p), so that draws and pairs narrow it as they should. For wins and losses alone it is their
-    interval; it stays sensible where the plain one has no width (all games won, or all drawn).
+    Agresti and Coull's "add two successes and two failures" (The American Statistician 52, 1998), with the variance of
+    the sample in place of p(1 - p), so that draws and pairs narrow it as they should. For wins and losses alone it is
+    their interval; it stays sensible where the plain one has no width (all games won, or all drawn).
     """
     count = np.size(scores) + len(PSEUDO_SCORES)
     mean, variance = smoothed(scores)
@@ -80,8 +80,8 @@ class Ladder:
         error: (P,) float64, half the 95 % interval of `elo` (0 for the anchor itself).
         games: (P,) int64 games played.
         score: (P,) float64 mean score over those games.
-        prior: the games that were imagined in each pairing, half of each a win, half a loss: 0, or 1 where someone won or
-            lost all games against the rest, so that the likelihood has no finite maximum (Ford 1957).
+        prior: games imagined in each pairing, half of each a win, half a loss: 0, or 1 where someone won or lost all
+            games against the rest, so that the likelihood has no finite maximum (Ford 1957).
     """
 
     names: tuple[str, ...]

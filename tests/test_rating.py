@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from azcaffe.errors import ConfigError
 from azcaffe.rating import ELO_PER_NAT, Pairing, elo_difference, fit_ladder, score_interval
 
-# Wins of the row team over the column team, American League East 1987: Agresti, Categorical Data Analysis, 2nd ed., table 10.10.
+# Wins of the row team over the column team, American League East 1987.
+# Agresti, Categorical Data Analysis, 2nd ed., table 10.10.
 BASEBALL = {
     "Milwaukee": (0, 7, 9, 7, 7, 9, 11),
     "Detroit": (6, 0, 7, 5, 11, 9, 9),
@@ -82,9 +83,7 @@ def test_elo_of_known_scores() -> None:
 
 def test_ladder_reproduces_the_published_fit() -> None:
     names, wins = list(BASEBALL), list(BASEBALL.values())
-    pairings = [
-        Pairing(i, j, (1.0,) * wins[i][j] + (0.0,) * wins[j][i]) for i in range(7) for j in range(i)
-    ]
+    pairings = [Pairing(i, j, (1.0,) * wins[i][j] + (0.0,) * wins[j][i]) for i in range(7) for j in range(i)]
     ladder = fit_ladder(names, pairings, anchor=names.index("Baltimore"))
     assert ladder.prior == 0
     for name, (ability, error) in ABILITY.items():

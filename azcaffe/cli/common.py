@@ -6,13 +6,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from azcaffe.cli.parser import CommandParser, Flag, UsageError, add_config, config_from_args, whole_number
 from azcaffe.errors import AzcaffeError
-from azcaffe.games.base import Game
+from azcaffe.games.base import Game, State
 from azcaffe.games.registry import GAMES, OPENSPIEL, make_game, parse_game
 from azcaffe.progress import Progress
 from azcaffe.search import CachedEvaluator, Evaluate, SearchConfig
@@ -81,6 +84,18 @@ def game_from_args(args: argparse.Namespace) -> Game:
     return make_game(name, **given)
 
 
+def state_after(game: Game, moves: Sequence[int]) -> State:
+    """The position (a batch of one) after `moves`.
+
+    Raises:
+        GameError: a move is illegal.
+    """
+    state = game.initial(1)
+    for move in moves:
+        state = game.play(state, np.array([move]))
+    return state
+
+
 def add_nets(parser: CommandParser, count: int = 1) -> None:
     """`--model` and `--weights`, twice when a second net may play, and how nets are read."""
     group = parser.add_argument_group("net")
@@ -97,13 +112,13 @@ def add_nets(parser: CommandParser, count: int = 1) -> None:
     rare.add_argument("--cache", type=whole_number, default=200_000, metavar="N", help="evaluations kept [200000]")
 
 
-def add_search(parser: CommandParser, **defaults: object) -> None:
+def add_search(parser: CommandParser, **defaults: Any) -> None:
     """The options of :class:`SearchConfig` that play without noise can use."""
     add_config(parser.add_argument_group("search"), SearchConfig, SEARCH_FLAGS, **defaults)
     add_config(parser.advanced("rare search options"), SearchConfig, RARE_SEARCH_FLAGS, **defaults)
 
 
-def search_from_args(args: argparse.Namespace, **overrides: object) -> SearchConfig:
+def search_from_args(args: argparse.Namespace, **overrides: Any) -> SearchConfig:
     """The search that the options of :func:`add_search` describe.
 
     Raises:
@@ -131,6 +146,10 @@ def seed_from_args(args: argparse.Namespace) -> int:
 def progress_from_args(args: argparse.Namespace, label: str, total: int) -> Progress:
     """A progress bar that obeys --quiet."""
     return Progress(label, total, quiet=args.quiet)
+
+
+class NoNetError(AzcaffeError):
+    """Weights whose net was not given and is not found by name."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +204,7 @@ def _model_of(weights: Path) -> Path:
         for name in stems:
             if (folder / f"{name}.prototxt").is_file():
                 return folder / f"{name}.prototxt"
-    raise AzcaffeError(f"no net for {weights}: {stem}.prototxt is neither beside it nor in {models_folder()}; give --model")
+    raise NoNetError(f"no net for {weights}: {stem}.prototxt is not beside it nor in {models_folder()}; give --model")
 
 
 def _shipped(game: Game) -> NetFiles:

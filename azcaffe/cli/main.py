@@ -2,12 +2,13 @@
 """`azcaffe COMMAND [options]`: finds the command's module, parses, runs, and turns every user error into one line.
 
 A command is a row of :data:`COMMANDS` and a module with `add_arguments(parser)` and `run(args) -> int`; it may define
-`EXAMPLE`, the command line that its help ends with. Its first docstring line is its description. Results go to stdout,
-everything else to stderr.
+`EXAMPLE`, the command line that its help ends with, and `handover(argv)`, which may pass the options on to another
+command. Its first docstring line is its description. Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import os
@@ -104,6 +105,9 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         if error.name == module_name:
             raise UsageError(f"this build of azcaffe has no command {name!r}") from error
         raise
+    other = module.handover(argv) if hasattr(module, "handover") else None
+    if other is not None:
+        return run_command(*other)
     parser = CommandParser(name, (module.__doc__ or about).strip().splitlines()[0], getattr(module, "EXAMPLE", ""))
     module.add_arguments(parser)
     parser.add_common()
@@ -128,10 +132,8 @@ def version() -> str:
 
 def _silence_stdout() -> None:
     """Point stdout at nothing, so that the interpreter's last flush does not complain about the closed pipe."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass
 
 
 if __name__ == "__main__":

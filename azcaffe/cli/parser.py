@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -88,13 +89,15 @@ class CommandParser(argparse.ArgumentParser):
         return args
 
     def short_help(self) -> str:
-        """The help without the advanced groups."""
+        """The help without the advanced groups, and without blank lines between the others: it should fit a screen."""
         groups = self._action_groups
         self._action_groups = [group for group in groups if group not in self._hidden]
         try:
-            return self.format_help()
+            text = self.format_help()
         finally:
             self._action_groups = groups
+        head, blank, rest = text.partition(":\n  ")
+        return head + blank + re.sub(r"\n\n(?=[^\n]+:\n)", "\n", rest)
 
     def error(self, message: str) -> typing.NoReturn:
         """Raise what argparse would print and exit for."""

@@ -184,6 +184,10 @@ class Game(ABC):
             GameError: `text` names no action; the message states the accepted range.
         """
 
+    def move_range(self) -> str:
+        """What :meth:`parse_move` accepts, for prompts and messages."""
+        return f"a number 0 … {self.num_actions - 1}"
+
     @abstractmethod
     def render(self, state: State, row: int = 0, last: int | None = None) -> str:
         """Position `row` of the batch as text with coordinates, several lines, no trailing newline."""
