@@ -26,6 +26,7 @@ setup(
     extras_require={
         # What pycaffe needs beside its own wheel; protobuf 4.21 is the Python side of Debian 12's protoc 3.21.
         "caffe": ["protobuf>=4.21,<4.22", "scikit-image", "six"],
+        "openspiel": ["open_spiel"],
         "plots": ["matplotlib"],
         "dev": ["pytest", "hypothesis", "ruff", "mypy", "types-protobuf"],
     },

@@ -116,6 +116,11 @@ class Game(ABC):
     max_plies: int
 
     @property
+    def rollout_draws(self) -> int:
+        """How many random numbers a position's roll-out reads: the columns of :meth:`rollout`'s `uniforms`."""
+        return self.max_plies
+
+    @property
     def cells(self) -> int:
         """Number of squares."""
         return self.shape[0] * self.shape[1]
@@ -165,7 +170,7 @@ class Game(ABC):
     def rollout(self, state: State, uniforms: NDArray[np.float64]) -> Int8Array:
         """Winners (B,) int8 when both sides play uniformly random legal moves from `state` to the end.
 
-        `uniforms` (B, max_plies) float64 in [0, 1): the only source of chance, row b for position b alone.
+        `uniforms` (B, rollout_draws) float64 in [0, 1): the only source of chance, row b for position b alone.
         """
 
     @abstractmethod

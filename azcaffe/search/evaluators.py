@@ -39,7 +39,7 @@ class RolloutEvaluator:
     def __init__(self, game: Game) -> None:
         self._game = game
         self._rngs: dict[int, np.random.Generator] = {}
-        self._blocks = np.empty((0, self.BLOCK, game.max_plies))
+        self._blocks = np.empty((0, self.BLOCK, game.rollout_draws))
         self._used = np.empty(0, np.intp)
 
     def seed(self, slots: NDArray[np.intp], rngs: Sequence[np.random.Generator]) -> None:
