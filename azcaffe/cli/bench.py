@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Measure speed against bare Caffe.
+
+The bars are ratios to forwards of the bare `caffe.Net` measured between them, on the 6x6 two-block net, BLAS on one thread.
+Run it on an idle machine; it takes some minutes. --growth shows how cost grows with games, playouts, board and blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from azcaffe import bench
+from azcaffe.bench import Bar, Crew, Measure, Verdict
+from azcaffe.cli.common import progress_from_args
+from azcaffe.cli.parser import CommandParser, UsageError, whole_number
+from azcaffe.encoding import Encoding
+from azcaffe.games.base import Game
+from azcaffe.games.connectn import ConnectN
+from azcaffe.games.tictactoe import TicTacToe
+from azcaffe.network import NetEvaluator, NetSpec, Solver, SolverSpec, write_net, write_solver
+from azcaffe.search import CachedEvaluator
+
+EXAMPLE = "azcaffe bench --repeats 5 --json bench.json"
+
+CACHE = 200_000
+MEMORY_LIMIT = 1.5e9
+
+BARS = (
+    Bar("self-play, 128 games, cache off / bare forwards", "self-play, cache off", "bare forwards", 0.94),
+    Bar("self-play with cache, from the start / cache off", "self-play, cache on", "self-play, cache off", 1.5),
+    Bar("two self-play processes / one", "two processes", "one process", 1.85),
+    Bar("one game alone / bare forwards", "one game", "bare forwards", 0.6),
+    Bar("3x3 with cache, playouts/s", "3x3, cache on", None, 100_000),
+)
+
+
+def add_arguments(parser: CommandParser) -> None:
+    group = parser.add_argument_group("bench")
+    group.add_argument("--repeats", type=whole_number, default=5, metavar="N", help="of each measure, interleaved [5]")
+    group.add_argument("--games", type=whole_number, default=128, metavar="N", help="games in lockstep [128]")
+    group.add_argument("--simulations", type=whole_number, default=400, metavar="N", help="playouts a move [400]")
+    group.add_argument("--growth", action="store_true", help="the growth tables instead of the bars")
+    group.add_argument("--memory-minutes", type=whole_number, default=0, metavar="N", help="watch self-play's memory")
+    group.add_argument("--against", metavar="CMD", help="a command that prints its playouts/s, timed beside ours")
+    group.add_argument("--json", metavar="FILE", help="write the figures there too")
+
+
+def run(args: argparse.Namespace) -> int:
+    for name in ("repeats", "games", "simulations"):
+        if getattr(args, name) < 1:
+            raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")
+    if args.json and not Path(args.json).absolute().parent.is_dir():
+        raise UsageError(f"--json {args.json}: there is no folder {Path(args.json).absolute().parent}")
+    with TemporaryDirectory(prefix="azcaffe-bench-") as folder:
+        report = growth(args, Path(folder)) if args.growth else bars(args, Path(folder))
+    if args.json:
+        Path(args.json).write_text(json.dumps(report, indent=1) + "\n")
+    return 0 if report.get("passed", True) else 1
+
+
+def bars(args: argparse.Namespace, folder: Path) -> dict:
+    """Measure every bar of the table; print and return figures and verdicts."""
+    game, small = TicTacToe(6, 6, 4), TicTacToe(3, 3, 3)
+    model, small_model = net_file(folder, game, 2), net_file(folder, small, 2)
+    evaluate = NetEvaluator(game, model, None)
+    cached = CachedEvaluator(evaluate, game, CACHE)
+    small_cached = CachedEvaluator(NetEvaluator(small, small_model, None), small, CACHE)
+    solver = Solver(solver_file(folder, model), game, batch_size=128, output_dir=folder, seed=0)
+    crew = Crew(crew_measure, (game.name, str(model), args.games, args.simulations), 2)
+    measures: dict[str, Measure] = {
+        "bare forwards": lambda: bench.timed(lambda: evaluate.bare_forwards(args.games, 100)),
+        "self-play, cache off": lambda: bench.timed(
+            lambda: bench.lockstep(game, evaluate, args.games, args.simulations, 1)
+        ),
+        "self-play, cache on": lambda: bench.timed(
+            lambda: bench.lockstep(game, cached, args.games, args.simulations, 1)
+        ),
+        "one game": lambda: bench.timed(lambda: bench.one_game(game, cached, args.simulations, 20)),
+        "3x3, cache on": lambda: bench.timed(lambda: bench.lockstep(small, small_cached, 512, args.simulations, 9)),
+        "one process": lambda: crew.rate(1),
+        "two processes": lambda: crew.rate(2),
+        "training steps of 128": lambda: bench.timed(lambda: train(solver, game, 20)),
+    }
+    if args.against:
+        measures["against"] = lambda: against(args.against)
+    with progress_from_args(args, "bench", args.repeats * len(measures)) as progress:
+        rates = bench.interleaved(measures, args.repeats, progress.update)
+    memory = watch_memory(crew, args.memory_minutes)
+    crew.close()
+    verdicts = [bench.judge(bar, rates) for bar in BARS]
+    verdicts.append(Verdict(Bar("memory of a self-play process, GB", "memory", None, MEMORY_LIMIT / 1e9), memory[-1] / 1e9,
+                            memory[-1] <= MEMORY_LIMIT))  # fmt: skip
+    print_rates(rates)
+    print_verdicts(verdicts)
+    if len(memory) > 1:
+        print("peak memory, MB, over time:", " ".join(f"{size / 1e6:.0f}" for size in memory))
+    if args.against:
+        ours = bench.figure(rates["self-play, cache on"]).median
+        print(f"ours / against: {ours / bench.figure(rates['against']).median:.2f}")
+    return {
+        "rates": {name: asdict(bench.figure(values)) for name, values in rates.items()},
+        "bars": [{**asdict(v.bar), "value": v.value, "passed": v.passed} for v in verdicts],
+        "memory_bytes": memory,
+        "passed": all(v.passed for v in verdicts),
+    }
+
+
+def growth(args: argparse.Namespace, folder: Path) -> dict:
+    """Playouts/s and microseconds a playout as one thing grows; print and return the tables."""
+    six = TicTacToe(6, 6, 4)
+    nets = {blocks: NetEvaluator(six, net_file(folder, six, blocks), None) for blocks in (1, 2, 5, 10)}
+    tables: dict[str, list[tuple[str, Callable[[], int]]]] = {
+        "games in lockstep": [
+            (str(n), lambda n=n: bench.lockstep(six, nets[2], n, max(25, min(400, 12800 // n)), 1))
+            for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+        ],
+        "playouts a move": [(str(n), lambda n=n: bench.lockstep(six, nets[2], 32, n, 1)) for n in (25, 50, 100, 200, 400, 800, 1600)],
+        "board": [(label, lambda g=g, e=e: bench.lockstep(g, e, 64, 50, 1)) for label, g, e in boards(folder)],
+        "blocks": [(str(n), lambda e=e: bench.lockstep(six, e, 64, 50, 1)) for n, e in nets.items()],
+    }  # fmt: skip
+    report: dict[str, dict[str, float]] = {}
+    for title, rows in tables.items():
+        measures = {label: (lambda work=work: bench.timed(work)) for label, work in rows}
+        with progress_from_args(args, title, args.repeats * len(measures)) as progress:
+            rates = bench.interleaved(measures, args.repeats, progress.update)
+        report[title] = {label: bench.figure(values).median for label, values in rates.items()}
+    for title, medians in report.items():
+        print(f"\n{title:>18}   playouts/s   us a playout")
+        for label, rate in medians.items():
+            print(f"{label:>18}   {rate:10,.0f}   {1e6 / rate:12.1f}")
+    return {"growth": report}
+
+
+def boards(folder: Path) -> list[tuple[str, Game, NetEvaluator]]:
+    """Two-block nets on boards from 3x3 to 15x15, and Connect 7x6."""
+    games: list[tuple[str, Game]] = [(f"{n}x{n}", TicTacToe(n, n, min(n, 5))) for n in (3, 4, 6, 8, 10, 12, 15)]
+    games.append(("connect 7x6", ConnectN(6, 7, 4)))
+    return [(label, game, NetEvaluator(game, net_file(folder, game, 2), None)) for label, game in games]
+
+
+def net_file(folder: Path, game: Game, blocks: int) -> Path:
+    """A published-style net with initial weights for `game`, written once."""
+    path = folder / f"{game.name}_{blocks}.prototxt"
+    if not path.exists():
+        write_net(NetSpec(*game.shape, game.num_actions, blocks=blocks), path)
+    return path
+
+
+def solver_file(folder: Path, model: Path) -> Path:
+    """A solver with the published settings for `model`."""
+    path = folder / "solver.prototxt"
+    write_solver(SolverSpec(net=model.name, snapshot_prefix=model.stem), path)
+    return path
+
+
+def crew_measure(game_name: str, model: str, games: int, simulations: int) -> Measure:
+    """What a spawned process does: one ply of self-play with its own net and cache."""
+    from azcaffe.games.registry import parse_game
+
+    game = parse_game(game_name)
+    cached = CachedEvaluator(NetEvaluator(game, Path(model), None), game, CACHE)
+    return lambda: bench.timed(lambda: bench.lockstep(game, cached, games, simulations, 1))
+
+
+def train(solver: Solver, game: Game, steps: int) -> int:
+    """`steps` updates on a batch of random positions."""
+    rng = np.random.default_rng(0)
+    planes = rng.integers(0, 2, (128, Encoding().channels, *game.shape)).astype(np.float32)
+    policy = rng.dirichlet(np.ones(game.num_actions), 128).astype(np.float32)
+    value = rng.choice(np.array([-1, 0, 1], np.float32), 128)
+    for _ in range(steps):
+        solver.step(planes, policy, value)
+    return steps
+
+
+def watch_memory(crew: Crew, minutes: int) -> list[int]:
+    """Peak memory of a self-play process, after the bench and then once a minute of work."""
+    import time
+
+    seen = [crew.memory()]
+    for _ in range(minutes):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            latest = crew.memory()
+        seen.append(latest)
+    return seen
+
+
+def against(command: str) -> float:
+    """The last number that `command` prints.
+
+    Raises:
+        UsageError: it fails or prints none.
+    """
+    done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
+    try:
+        return float(done.stdout.split()[-1])
+    except (IndexError, ValueError):
+        raise UsageError(f"--against {command!r} must print a number last; exit code {done.returncode}") from None
+
+
+def print_rates(rates: dict[str, list[float]]) -> None:
+    """The measured rates on stdout."""
+    print(f"{'measure':<44} {'median/s':>11} {'low':>11} {'high':>11}")
+    for name, values in rates.items():
+        figure = bench.figure(values)
+        print(f"{name:<44} {figure.median:>11,.1f} {figure.low:>11,.1f} {figure.high:>11,.1f}")
+    sys.stdout.flush()
+
+
+def print_verdicts(verdicts: list[Verdict]) -> None:
+    """The bars on stdout."""
+    print(f"\n{'bar':<52} {'needed':>10} {'measured':>10}")
+    for v in verdicts:
+        needed = f"{'<=' if v.bar.measure == 'memory' else '>='} {v.bar.least:,g}"
+        print(f"{v.bar.name:<52} {needed:>10} {v.value:>10,.3g}  {'pass' if v.passed else 'FAIL'}")
