@@ -6,13 +6,16 @@ from azcaffe.network.evaluate import NetEvaluator
 from azcaffe.network.files import Weights, load_weights, save_weights
 from azcaffe.network.model import ModelInfo, model_history, read_model
 from azcaffe.network.runtime import load_caffe, prepare_environment
+from azcaffe.network.solver import Losses, Solver
 from azcaffe.network.spec import NetSpec, SolverSpec, build_net, make_net_command, write_net, write_solver
 
 __all__ = [
+    "Losses",
     "ModelError",
     "ModelInfo",
     "NetEvaluator",
     "NetSpec",
+    "Solver",
     "SolverSpec",
     "TrainingDiverged",
     "Weights",

@@ -165,12 +165,10 @@ def blob_array(blob: Any, where: str) -> NDArray[np.float32]:
         ModelError: there are more or fewer numbers than the shape says.
     """
     values = np.array(blob.data if len(blob.data) else blob.double_data, dtype=np.float32)
-    if blob.HasField("shape"):
-        shape = tuple(blob.shape.dim)
-    elif any(blob.HasField(field) for field in ("num", "channels", "height", "width")):
+    if any(blob.HasField(field) for field in ("num", "channels", "height", "width")):
         shape = (blob.num, blob.channels, blob.height, blob.width)
     else:
-        shape = (values.size,)
+        shape = tuple(blob.shape.dim)  # a blob without axes is written without a shape
     if any(dim < 0 for dim in shape) or int(np.prod(shape, dtype=object)) != values.size:
         raise ModelError(f"{where}: {values.size} numbers do not fill the shape {shape}: the file is damaged")
     return values.reshape(shape)

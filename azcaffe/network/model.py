@@ -57,14 +57,17 @@ class ModelInfo:
         return frozenset(layer.name for layer in self.net.layer)
 
 
-def read_model(path: PathLike, allow_python_layers: bool = False) -> ModelInfo:
+def read_model(path: PathLike, allow_python_layers: bool = False, net: Any = None) -> ModelInfo:
     """Read and check a net prototxt, without Caffe (only layers that this package does not know need it).
+
+    `net`: what has been read from `path` already.
 
     Raises:
         ModelError: the file cannot be used as a net with input_data, output_value and output_probas.
     """
     source = str(path)
-    net = load_net(path, allow_python_layers)
+    if net is None:
+        net = load_net(path, allow_python_layers)
     test = _inference_net(net, source)
     shapes = infer_shapes(test, source)
     planes = shapes.blobs[INPUT]
