@@ -149,10 +149,12 @@ def _fsync(path: Path) -> None:
 def save_weights(path: Path, weights: Mapping[str, Sequence[np.ndarray]]) -> None:
     """Write a net's blobs, by layer, exactly as they are, as an .npz of plain arrays."""
     layers = [[name, len(blobs)] for name, blobs in weights.items()]
-    flat = [blob for blobs in weights.values() for blob in blobs]
+    flat: dict[str, Any] = {}
+    for blobs in weights.values():
+        flat |= {str(len(flat) + i): blob for i, blob in enumerate(blobs)}
     with open(path, "wb") as file:
         names = np.frombuffer(json.dumps(layers).encode(), np.uint8)
-        np.savez(file, layers=names, **{str(i): blob for i, blob in enumerate(flat)})
+        np.savez(file, layers=names, **flat)
 
 
 def load_weights(path: Path) -> dict[str, list[np.ndarray]]:

@@ -154,7 +154,7 @@ def play_games(
     recorders = [_Recorder(game, game_id, generation) for game_id in game_ids]
     rngs = [game_stream(seed, game_id) for game_id in game_ids]
     search = Search(game, evaluate, search_config, len(recorders))
-    live = np.arange(len(recorders))
+    live: NDArray[np.integer] = np.arange(len(recorders))
     search.reset(live, game.initial(len(recorders)), rngs)
     ply = 0
     while len(live):
@@ -167,15 +167,15 @@ def play_games(
             result = search.run(live, simulations, full)
         targets = _policy_targets(result, search_config)
         actions = _choose(result, search_config, config, ply, [rngs[i] for i in live])
-        for row, slot in enumerate(live):
+        for row, slot in enumerate(live.tolist()):
             recorders[slot].record(states.take(np.array([row])), targets[row], int(actions[row]), bool(full[row]))
         search.advance(live, actions)
         after = search.states(live)
         ply += 1
         if tick is not None:
             tick(result.playouts)
-        for row in np.flatnonzero(after.over):
-            yield recorders[live[row]].finish(int(after.winner[row]))
+        for ended in np.flatnonzero(after.over):
+            yield recorders[live[ended]].finish(int(after.winner[ended]))
         live = live[~after.over]
 
 

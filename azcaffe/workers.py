@@ -15,14 +15,17 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 from azcaffe.errors import AzcaffeError, ConfigError
+
+if TYPE_CHECKING:
+    from typing import Self  # Python 3.11
 
 Handler = Callable[[Any], Iterable[Any]]
 """Runs one job, yields its results."""
@@ -133,7 +136,7 @@ class WorkerPool:
             worker.connection.close()
         self._workers = []
 
-    def __enter__(self) -> WorkerPool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
