@@ -84,6 +84,22 @@ class Encoding:
         planes = game.planes(game.initial(1))
         return None if planes is None else cls("game", 1, planes.shape[1])
 
+    @classmethod
+    def for_net(cls, game: Game, channels: int, override: str | None = None) -> Encoding:
+        """The encoding of a net with `channels` input planes that plays `game`.
+
+        Raises:
+            ConfigError: no encoding has that many planes; the game has planes of its own, and not that many.
+        """
+        own = cls.of_game(game)
+        if own is None:
+            return cls.for_channels(channels, override)
+        if override is not None:
+            raise ConfigError(f"{game.name} brings its own planes: leave the encoding out")
+        if own.channels != channels:
+            raise ConfigError(f"{game.name} has {own.channels} planes of its own, the net wants {channels}")
+        return own
+
 
 def encode(game: Game, state: State, encoding: Encoding, out: FloatArray | None = None) -> FloatArray:
     """Planes (B, C, H, W) float32 of `state`, written to `out` when it is given.

@@ -193,6 +193,10 @@ class Game(ABC):
         """What :meth:`parse_move` accepts, for prompts and messages."""
         return f"a number 0 … {self.num_actions - 1}"
 
+    def action_map(self) -> str:
+        """Which action number is which move, as text of several lines."""
+        return "\n".join(f"{action} = {self.move_name(action)}" for action in range(self.num_actions))
+
     @abstractmethod
     def render(self, state: State, row: int = 0, last: int | None = None) -> str:
         """Position `row` of the batch as text with coordinates, several lines, no trailing newline."""

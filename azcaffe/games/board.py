@@ -77,6 +77,16 @@ class BoardGame(Game):
         last = self.cells - 1
         return f"a square a1 … {self.move_name(last)} (column letter, row number from the top) or its number 0 … {last}"
 
+    def action_map(self) -> str:
+        """The board with each square's action in it, then the actions that are no squares."""
+        height, width = self.shape
+        size = len(str(self.cells - 1)) + 2
+        lines = ["   " + "".join(name.rjust(size) for name in self.column_names())]
+        for row, name in enumerate(self.row_names()):
+            lines.append(f"{name:>3}" + "".join(str(row * width + column).rjust(size) for column in range(width)))
+        lines += [f"{action} = {self.move_name(action)}" for action in range(self.cells, self.num_actions)]
+        return "\n".join(lines)
+
     def render(self, state: State, row: int = 0, last: int | None = None) -> str:
         """Rows of x, o and `.`; the stone of action `last` stands in brackets."""
         height, width = self.shape

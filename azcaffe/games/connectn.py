@@ -73,6 +73,10 @@ class ConnectN(BoardGame):
     def move_range(self) -> str:
         return f"a column 0 … {self.num_actions - 1}, 0 at the left"
 
+    def action_map(self) -> str:
+        columns = "".join(str(column).rjust(4) for column in range(self.num_actions))
+        return f"column{columns}   (0 at the left)\naction{columns}"
+
     def cell_of(self, state: State, row: int, action: int | None) -> int | None:
         if action is None:
             return None

@@ -128,6 +128,10 @@ class OpenSpielGame(Game):
     def move_range(self) -> str:
         return f"an action number 0 … {self.num_actions - 1}, as listed below the board"
 
+    def action_map(self) -> str:
+        start = self.render(self.initial(1)).rpartition("moves: ")[2]
+        return f"OpenSpiel's own action numbers; at the start of the game:\n{start}"
+
     def render(self, state: State, row: int = 0, last: int | None = None) -> str:
         position = state.board[row, 0]
         text = str(position).rstrip()
