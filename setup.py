@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Package azcaffe. Caffe itself is not on PyPI: launch/setup.sh builds it and installs its wheel beside this package."""
+"""Package azcaffe. Caffe is not on PyPI: launch/setup.sh builds it and installs its wheel beside this package."""
 
 from pathlib import Path
 
@@ -22,10 +22,10 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=["azcaffe", "azcaffe.*"]),
     package_data={"azcaffe": ["web/static/*"]},
-    install_requires=["numpy>=1.24"],
+    # protobuf 4.21 is the Python side of Debian 12's protoc 3.21, with which Caffe is built.
+    install_requires=["numpy>=1.24", "protobuf>=4.21,<4.22"],
     extras_require={
-        # What pycaffe needs beside its own wheel; protobuf 4.21 is the Python side of Debian 12's protoc 3.21.
-        "caffe": ["protobuf>=4.21,<4.22", "scikit-image", "six"],
+        "caffe": ["scikit-image", "six"],  # what pycaffe needs beside its own wheel
         "openspiel": ["open_spiel"],
         "plots": ["matplotlib"],
         "dev": ["pytest", "hypothesis", "ruff", "mypy", "types-protobuf"],
