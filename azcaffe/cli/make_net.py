@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Write a net and its solver for any board, with the layer names of the published nets."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from azcaffe.cli.common import add_game, game_from_args
+from azcaffe.cli.parser import CommandParser, UsageError, number, whole_number
+from azcaffe.encoding import Encoding
+from azcaffe.errors import AzcaffeError
+from azcaffe.games.base import Game
+from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
+from azcaffe.network.files import write_atomically
+from azcaffe.network.shipped import shipped_files
+
+EXAMPLE = "azcaffe make-net --game tictactoe --board-size 6 --connect 4 --blocks 2 --output nets/mine.prototxt"
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """The game, the net's size, where it goes."""
+    add_game(parser)
+    net = parser.add_argument_group("net")
+    net.add_argument("--blocks", type=whole_number, default=2, metavar="N", help="residual blocks [2]")
+    net.add_argument("--channels", type=whole_number, default=64, metavar="N", help="outputs of each convolution [64]")
+    net.add_argument("--batch-norm", action="store_true", help="BatchNorm and Scale after each convolution")
+    net.add_argument("--history", type=whole_number, metavar="H", help="see H positions, from the mover's view (2H+1 planes)")
+    net.add_argument("--relu-slope", type=number, metavar="S", help="negative slope of the ReLUs [0.02; with --batch-norm 0]")
+    net.add_argument("--base-lr", type=number, default=0.02, metavar="R", help="learning rate in the solver [0.02]")
+    out = parser.add_argument_group("output")
+    out.add_argument("--output", "-o", type=Path, metavar="FILE", help="the net; the solver goes beside it [named by the game]")
+    out.add_argument("--force", action="store_true", help="overwrite files that exist")
+    out.add_argument("--shipped", type=Path, metavar="FOLDER", help="write every net and solver of models/ to FOLDER instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files and print their names."""
+    if args.shipped is not None:
+        for name, text in shipped_files().items():
+            print(write_atomically(args.shipped / name, [text.encode()]))
+        return 0
+    game = game_from_args(args)
+    spec = NetSpec.for_game(
+        game,
+        _channels_in(game, args.history),
+        blocks=args.blocks,
+        channels=args.channels,
+        batch_norm=args.batch_norm,
+        relu_slope=args.relu_slope,
+        name=_name(game),
+    )
+    net = args.output or Path(f"net_{_name(game)}_{args.blocks}_blocks{'_batch_norm' if args.batch_norm else ''}.prototxt")
+    if net.suffix != ".prototxt":
+        raise UsageError(f"--output {net} should end in .prototxt")
+    solver = net.with_name(f"solver_{net.name.removeprefix('net_')}")
+    for path in (net, solver):
+        if path.exists() and not args.force:
+            raise AzcaffeError(f"{path} exists: --force overwrites it")
+    print(write_net(spec, net))
+    print(write_solver(SolverSpec(base_lr=args.base_lr, snapshot_prefix=net.stem), solver, net))
+    return 0
+
+
+def _channels_in(game: Game, history: int | None) -> int:
+    own = Encoding.of_game(game)
+    if own is not None:
+        if history is not None:
+            raise UsageError(f"{game.name} brings its own {own.channels} planes: leave out --history")
+        return own.channels
+    return Encoding().channels if history is None else Encoding("relative", history).channels
+
+
+def _name(game: Game) -> str:
+    """`tictactoe(height=6,width=6,connect=4)` -> `tictactoe_6_6_4`."""
+    return re.sub(r"\W+", "_", re.sub(r"\w+=", "", game.name)).strip("_")
