@@ -26,13 +26,19 @@ def add_arguments(parser: CommandParser) -> None:
     net.add_argument("--blocks", type=whole_number, default=2, metavar="N", help="residual blocks [2]")
     net.add_argument("--channels", type=whole_number, default=64, metavar="N", help="outputs of each convolution [64]")
     net.add_argument("--batch-norm", action="store_true", help="BatchNorm and Scale after each convolution")
-    net.add_argument("--history", type=whole_number, metavar="H", help="see H positions, from the mover's view (2H+1 planes)")
-    net.add_argument("--relu-slope", type=number, metavar="S", help="negative slope of the ReLUs [0.02; with --batch-norm 0]")
+    net.add_argument(
+        "--history", type=whole_number, metavar="H", help="see H positions, relative to the mover: 2H+1 planes"
+    )
+    net.add_argument(
+        "--relu-slope", type=number, metavar="S", help="negative slope of the ReLUs [0.02; 0 with --batch-norm]"
+    )
     net.add_argument("--base-lr", type=number, default=0.02, metavar="R", help="learning rate in the solver [0.02]")
     out = parser.add_argument_group("output")
-    out.add_argument("--output", "-o", type=Path, metavar="FILE", help="the net; the solver goes beside it [named by the game]")
+    out.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="the net; the solver goes beside it [by the game]"
+    )
     out.add_argument("--force", action="store_true", help="overwrite files that exist")
-    out.add_argument("--shipped", type=Path, metavar="FOLDER", help="write every net and solver of models/ to FOLDER instead")
+    out.add_argument("--shipped", type=Path, metavar="FOLDER", help="write the nets and solvers of models/ to FOLDER")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         relu_slope=args.relu_slope,
         name=_name(game),
     )
-    net = args.output or Path(f"net_{_name(game)}_{args.blocks}_blocks{'_batch_norm' if args.batch_norm else ''}.prototxt")
+    ending = "_batch_norm" if args.batch_norm else ""
+    net = args.output or Path(f"net_{_name(game)}_{args.blocks}_blocks{ending}.prototxt")
     if net.suffix != ".prototxt":
         raise UsageError(f"--output {net} should end in .prototxt")
     solver = net.with_name(f"solver_{net.name.removeprefix('net_')}")

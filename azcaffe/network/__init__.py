@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Everything that touches Caffe: nets written, checked, run and trained. Importing this does not import Caffe."""
 
+from azcaffe.network.check import CheckReport, check_files
 from azcaffe.network.errors import ModelError, TrainingDiverged
 from azcaffe.network.evaluate import NetEvaluator
 from azcaffe.network.files import Weights, load_weights, save_weights
@@ -10,6 +11,7 @@ from azcaffe.network.solver import Losses, Solver
 from azcaffe.network.spec import NetSpec, SolverSpec, build_net, make_net_command, write_net, write_solver
 
 __all__ = [
+    "CheckReport",
     "Losses",
     "ModelError",
     "ModelInfo",
@@ -20,6 +22,7 @@ __all__ = [
     "TrainingDiverged",
     "Weights",
     "build_net",
+    "check_files",
     "load_caffe",
     "load_weights",
     "make_net_command",

@@ -15,7 +15,16 @@ from azcaffe.games.base import FloatArray, Game, State
 from azcaffe.network import proto
 from azcaffe.network.errors import ModelError
 from azcaffe.network.files import PathLike, Weights, load_weights
-from azcaffe.network.model import INPUT, POLICY, VALUE, ModelInfo, choose_encoding, compare_layer, read_model, require_fit
+from azcaffe.network.model import (
+    INPUT,
+    POLICY,
+    VALUE,
+    ModelInfo,
+    choose_encoding,
+    compare_layer,
+    read_model,
+    require_fit,
+)
 from azcaffe.network.probe import probe_gpu, probe_net
 from azcaffe.network.runtime import load_caffe
 
@@ -51,7 +60,9 @@ def copy_weights(params: dict[str, list[Any]], weights: Weights, source: str) ->
     """
     shared = [name for name in params if name in weights]
     for name in shared:
-        found = compare_layer(name, [tuple(blob.shape) for blob in params[name]], [blob.shape for blob in weights[name]])
+        found = compare_layer(
+            name, [tuple(blob.shape) for blob in params[name]], [blob.shape for blob in weights[name]]
+        )
         if found:
             raise ModelError(f"{source}: {found[0]}")
     for name in shared:
@@ -113,7 +124,7 @@ class NetEvaluator:
         self._largest = max(1, min(MAX_BATCH, MAX_BATCH_ELEMENTS // elements))
 
     def __call__(self, states: State, slots: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
-        """Priors (B, A) float32, not masked, and values (B,) float32 for the player to move; `slots` does not matter."""
+        """Priors (B, A) float32, not masked, and values (B,) float32 for the mover; `slots` does not matter."""
         count = len(states)
         if count <= self._largest:
             if count == 0:

@@ -29,6 +29,7 @@ MAX_TEXT = 1_000_000  # bytes of a prototxt: a net of 4,000 layers has less, and
 MAX_BINARY = 2**31 - 1  # protobuf's own limit
 
 _KIND_NAMES = {
+    "any": "a Caffe file",
     "net": "a net prototxt",
     "solver": "a solver prototxt",
     "caffemodel": "a caffemodel (weights)",
@@ -61,9 +62,7 @@ def read_bytes(path: PathLike, wanted: str, limit: int = MAX_BINARY) -> bytes:
         if info.st_size == 0:
             raise ModelError(f"{path}: is empty (0 bytes), {_KIND_NAMES[wanted]} is wanted")
         if info.st_size > limit:
-            raise ModelError(
-                f"{path}: has {info.st_size:,} bytes, {_KIND_NAMES[wanted]} may have {limit:,} at most"
-            )
+            raise ModelError(f"{path}: has {info.st_size:,} bytes, {_KIND_NAMES[wanted]} may have {limit:,} at most")
         return path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"{_full(path)}: no such file{_suggestion(path)}") from None
@@ -105,6 +104,11 @@ def _is_text(data: bytes) -> bool:
     return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", head) and bool(re.search(rb"[ -~]", head))
 
 
+def kind_name(kind: str) -> str:
+    """The words for what :func:`kind_of` returns."""
+    return _KIND_NAMES[kind]
+
+
 def expect_kind(path: PathLike, data: bytes, wanted: str) -> None:
     """Refuse `data` that is plainly something else than `wanted`.
 
@@ -115,7 +119,9 @@ def expect_kind(path: PathLike, data: bytes, wanted: str) -> None:
     if found == wanted or (found == "text" and wanted in ("net", "solver")):
         return
     if found == "hdf5" and wanted in ("caffemodel", "solverstate"):
-        raise ModelError(f"{path}: HDF5 weights are not read; save them as protobuf (Caffe's `net.save(FILE.caffemodel)`)")
+        raise ModelError(
+            f"{path}: HDF5 weights are not read; save them as protobuf (Caffe's `net.save(FILE.caffemodel)`)"
+        )
     if found == "binary" and wanted in ("caffemodel", "solverstate"):
         raise ModelError(f"{path}: damaged, or not {_KIND_NAMES[wanted]} at all")
     raise ModelError(f"{path}: looks like {_KIND_NAMES[found]}, {_KIND_NAMES[wanted]} is wanted")
@@ -152,7 +158,8 @@ def load_weights(path: PathLike) -> Weights:
             if layer.name in weights:
                 raise ModelError(f"{path}: two layers with weights are called {layer.name!r}")
             weights[layer.name] = [
-                blob_array(blob, f"{path}: layer {layer.name!r}, blob {index}") for index, blob in enumerate(layer.blobs)
+                blob_array(blob, f"{path}: layer {layer.name!r}, blob {index}")
+                for index, blob in enumerate(layer.blobs)
             ]
     check_finite(weights, str(path))
     return weights

@@ -72,7 +72,9 @@ def read_model(path: PathLike, allow_python_layers: bool = False, net: Any = Non
     shapes = infer_shapes(test, source)
     planes = shapes.blobs[INPUT]
     if planes is None or len(planes) != 4:
-        raise ModelError(f"{source}: {INPUT} must have 4 axes (batch, planes, height, width), it has the shape {planes}")
+        raise ModelError(
+            f"{source}: {INPUT} must have 4 axes (batch, planes, height, width), it has the shape {planes}"
+        )
     value, policy = (_output_shape(shapes, test, name, source) for name in (VALUE, POLICY))
     if value[:1] != (1,) or policy[:1] != (1,):
         raise ModelError(f"{source}: the first axis of {VALUE} {value} and {POLICY} {policy} must be the batch")
@@ -80,7 +82,15 @@ def read_model(path: PathLike, allow_python_layers: bool = False, net: Any = Non
         raise ModelError(f"{source}: {VALUE} has the shape {value}: it must be one number a board")
     check_names(test, set(shapes.params), source)
     return ModelInfo(
-        source, planes[2], planes[3], planes[1], prod(policy[1:]), len(test.layer), shapes.parameters, shapes.params, net
+        source,
+        planes[2],
+        planes[3],
+        planes[1],
+        prod(policy[1:]),
+        len(test.layer),
+        shapes.parameters,
+        shapes.params,
+        net,
     )
 
 
@@ -89,7 +99,9 @@ def _inference_net(net: Any, source: str) -> Any:
     made = [top for layer in test.layer for top in layer.top]
     for blob in (INPUT, VALUE, POLICY):
         if blob not in made:
-            raise ModelError(f"{source}: no layer makes {blob!r} in the TEST phase; its blobs are {', '.join(made[:12])} …")
+            raise ModelError(
+                f"{source}: no layer makes {blob!r} in the TEST phase; its blobs are {', '.join(made[:12])} …"
+            )
     prune(test, (VALUE, POLICY))
     sources = [layer for layer in test.layer if not layer.bottom]
     if not any(INPUT in layer.top for layer in sources):
@@ -102,7 +114,9 @@ def _inference_net(net: Any, source: str) -> Any:
     for layer in test.layer:
         if layer.type == "Input":
             if list(layer.top) != [INPUT] or not len(layer.input_param.shape):
-                raise ModelError(f"{source}: {VALUE} and {POLICY} may depend on {INPUT} only, not on {', '.join(layer.top)}")
+                raise ModelError(
+                    f"{source}: {VALUE} and {POLICY} may depend on {INPUT} only, not on {', '.join(layer.top)}"
+                )
             if len(layer.input_param.shape[0].dim):
                 layer.input_param.shape[0].dim[0] = 1
     return test
@@ -200,14 +214,18 @@ def compare_weights(model: ModelInfo, weights: Weights) -> list[Mismatch]:
     for name, shapes in model.params.items():
         if name not in weights:
             found.append(
-                Mismatch(name, None, shapes[0] if shapes else (), None, "--allow-missing lets it keep its initial values")
+                Mismatch(
+                    name, None, shapes[0] if shapes else (), None, "--allow-missing lets it keep its initial values"
+                )
             )
         elif shapes is not None:
             found += compare_layer(name, shapes, [blob.shape for blob in weights[name]])
     for name, blobs in weights.items():
         if name not in model.all_layers:
             found.append(
-                Mismatch(name, None, None, blobs[0].shape, "take the net these weights were trained in, or --allow-missing")
+                Mismatch(
+                    name, None, None, blobs[0].shape, "take the net these weights were trained in, or --allow-missing"
+                )
             )
     return found
 

@@ -35,13 +35,15 @@ _V1_TYPES = {
 _V1_OWN = {"bottom", "top", "name", "type", "blobs", "param", "blob_share_mode", "blobs_lr", "weight_decay", "layer"}
 # Layers that read or write files of their own, or run code.
 FILE_LAYERS = {"Data", "HDF5Data", "HDF5Output", "ImageData", "MemoryData", "WindowData"}
-LAYER_TYPES = FILE_LAYERS | set(
-    "AbsVal Accuracy ArgMax BNLL BatchNorm BatchReindex Bias Clip Concat ContrastiveLoss Convolution Crop Deconvolution "
-    "Dropout DummyData ELU Eltwise Embed EuclideanLoss Exp Filter Flatten HingeLoss Im2col InfogainLoss InnerProduct "
-    "Input LRN LSTM LSTMUnit Log MVN MultinomialLogisticLoss PReLU Parameter Pooling Power Python RNN ReLU Reduction "
-    "Reshape SPP Scale Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss Split Swish TanH Threshold "
-    "Tile".split()
-)
+LAYER_TYPES = FILE_LAYERS | {
+    "AbsVal", "Accuracy", "ArgMax", "BNLL", "BatchNorm", "BatchReindex", "Bias", "Clip", "Concat",
+    "ContrastiveLoss", "Convolution", "Crop", "Deconvolution", "Dropout", "DummyData", "ELU", "Eltwise",
+    "Embed", "EuclideanLoss", "Exp", "Filter", "Flatten", "HingeLoss", "Im2col", "InfogainLoss", "InnerProduct",
+    "Input", "LRN", "LSTM", "LSTMUnit", "Log", "MVN", "MultinomialLogisticLoss", "PReLU", "Parameter",
+    "Pooling", "Power", "Python", "RNN", "ReLU", "Reduction", "Reshape", "SPP", "Scale", "Sigmoid",
+    "SigmoidCrossEntropyLoss", "Silence", "Slice", "Softmax", "SoftmaxWithLoss", "Split", "Swish", "TanH",
+    "Threshold", "Tile",
+}  # fmt: skip
 
 
 def load_net(path: PathLike, allow_python_layers: bool = False) -> Any:
@@ -51,7 +53,8 @@ def load_net(path: PathLike, allow_python_layers: bool = False) -> Any:
         ModelError: the file or what it says cannot be used.
     """
     path = Path(path)
-    return normalise(proto.parse_text("NetParameter", read_text(path, "net"), str(path)), str(path), allow_python_layers)
+    net = proto.parse_text("NetParameter", read_text(path, "net"), str(path))
+    return normalise(net, str(path), allow_python_layers)
 
 
 def normalise(net: Any, source: str, allow_python_layers: bool = False) -> Any:
@@ -79,7 +82,9 @@ def normalise(net: Any, source: str, allow_python_layers: bool = False) -> Any:
 def _upgrade_v1(net: Any, source: str) -> None:
     for old in net.layers:
         if old.HasField("layer"):
-            raise ModelError(f"{source}: layers nested in layers (Caffe's oldest format); upgrade it with upgrade_net_proto_text")
+            raise ModelError(
+                f"{source}: layers nested in layers (Caffe's oldest format); upgrade it with upgrade_net_proto_text"
+            )
         new = net.layer.add(name=old.name, bottom=old.bottom, top=old.top)
         type_name = old.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number[old.type].name
         if type_name != "NONE":
@@ -125,7 +130,9 @@ def _check_layer(layer: Any, source: str, allow_python_layers: bool) -> None:
     if layer.type == "Python" and not allow_python_layers:
         raise ModelError(f"{where}: Python layers run code; --allow-python-layers lets them, for a file that you trust")
     if layer.type in FILE_LAYERS:
-        raise ModelError(f"{where}: {layer.type} layers reach for other files; take the planes from `input_data` (type Input)")
+        raise ModelError(
+            f"{where}: {layer.type} layers reach for other files; take the planes from `input_data` (type Input)"
+        )
     if layer.type not in LAYER_TYPES and proto.is_stock():
         near = difflib.get_close_matches(layer.type, LAYER_TYPES, n=1)
         raise ModelError(f"{where}: unknown type {layer.type!r}{f', did you mean {near[0]}?' if near else ''}")
@@ -136,7 +143,7 @@ def _check_layer(layer: Any, source: str, allow_python_layers: bool) -> None:
 
 
 def phase_net(net: Any, phase: int, state: Any = None) -> Any:
-    """A copy of `net` with only the layers that run in `phase`; `state` (a NetState) adds the solver's level and stages."""
+    """A copy of `net`, only the layers of `phase`; `state` (a NetState) adds the solver's level and stages."""
     own = type(net.state)()
     own.phase = phase
     own.MergeFrom(net.state)
@@ -198,4 +205,6 @@ def check_names(net: Any, with_params: set[str], source: str) -> None:
     counts = Counter(layer.name for layer in net.layer)
     for name in sorted(with_params):
         if counts[name] > 1:
-            raise ModelError(f"{source}: {counts[name]} layers are called {name!r}, and weights are matched by name: rename them")
+            raise ModelError(
+                f"{source}: {counts[name]} layers are called {name!r}, and weights are matched by name: rename them"
+            )

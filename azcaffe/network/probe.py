@@ -150,7 +150,9 @@ class _Server:
                 return self._read(seconds + 5)
             except (OSError, ValueError, EOFError):
                 self._stop()
-                raise ModelError("the process that opens nets with Caffe first died or hung; nothing was opened") from None
+                raise ModelError(
+                    "the process that opens nets with Caffe first died or hung; nothing was opened"
+                ) from None
 
     def _start(self) -> None:
         environment = {**os.environ, **QUIET_ENVIRONMENT, "GLOG_minloglevel": "2", "GLOG_logtostderr": "1"}

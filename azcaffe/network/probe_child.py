@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """The throw-away process: opens what it is given with Caffe, so that Caffe's abort() takes only it along.
 
-Run as a program, never imported: `python probe_child.py CAFFE_FOLDER` loads Caffe's C++ module once, then forks a child for every job, one
-JSON object a line on standard input, and answers with one line each. Forking is safe here because this process
-stays single-threaded (BLAS has one thread) and computes nothing itself. It ends when its standard input closes.
+Run as a program, never imported: `python probe_child.py CAFFE_FOLDER` loads Caffe's C++ module once, then forks a child
+for every job, one JSON object a line on standard input, and answers with one line each. Forking is safe here because
+this process stays single-threaded (BLAS has one thread) and computes nothing itself. It ends when its standard input
+closes.
 """
 
 import importlib
@@ -13,11 +14,12 @@ import resource
 import signal
 import sys
 import types
+from typing import Any
 
 STDOUT, STDERR = 1, 2
 
 
-def load(folder):
+def load(folder: str) -> Any:
     """Caffe's C++ module without the Python package around it, whose imports take longer than everything else here."""
     package = types.ModuleType("caffe")
     package.__path__ = [folder]
@@ -25,9 +27,9 @@ def load(folder):
     return importlib.import_module("caffe._caffe")
 
 
-def open_net(caffe, net, batches):
+def open_net(net: Any, batches: list[int]) -> dict[str, Any]:
     """Run `net` forward at each batch size; its shapes at the first."""
-    report = None
+    report: dict[str, Any] = {}
     names = list(net._blob_names)
     for batch in batches:
         for name in ("input_data", "label_value", "label_probas"):
@@ -47,7 +49,7 @@ def open_net(caffe, net, batches):
     return report
 
 
-def run(caffe, job, path):
+def run(caffe: Any, job: dict[str, Any], path: str) -> dict[str, Any]:
     """Carry out one job; anything Caffe dislikes ends the process here."""
     if job["kind"] == "gpu":
         caffe.set_mode_gpu()
@@ -55,14 +57,14 @@ def run(caffe, job, path):
         return {}
     caffe.set_mode_cpu()
     if job["kind"] == "net":
-        return open_net(caffe, caffe.Net(path, job["phase"]), job["batches"])
+        return open_net(caffe.Net(path, job["phase"]), job["batches"])
     solver = getattr(caffe, job["type"] + "Solver")(path)
-    report = open_net(caffe, solver.net, job["batches"])
+    report = open_net(solver.net, job["batches"])
     solver.step(1)
     return report
 
 
-def child(caffe, job, answer, log):
+def child(caffe: Any, job: dict[str, Any], answer: int, log: int) -> None:
     """One job inside the forked process; never returns."""
     status = 1
     try:
@@ -78,20 +80,22 @@ def child(caffe, job, answer, log):
         status = 0
     except MemoryError:
         os.write(STDERR, b"out of memory")
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent hears of it
+    except BaseException as error:  # whatever it is, the parent hears of it
         os.write(STDERR, f"{type(error).__name__}: {error}".encode())
     finally:
         os._exit(status)
 
 
-def read_back(handle):
+def read_back(handle: int) -> str:
+    """The content of a memory file, which is closed."""
     size = min(os.lseek(handle, 0, os.SEEK_END), 1 << 26)
     data = os.pread(handle, size, 0)
     os.close(handle)
     return data.decode("utf-8", "replace")
 
 
-def main():
+def main() -> None:
+    """Answer jobs until standard input closes."""
     caffe = load(sys.argv[1])
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:

@@ -171,4 +171,5 @@ def _classes() -> dict[str, Any]:
 def _message_class(pool: descriptor_pool.DescriptorPool, descriptor: Descriptor) -> Any:
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(pool).GetPrototype(descriptor)  # protobuf before 4.22
+    factory: Any = message_factory.MessageFactory(pool)  # protobuf before 4.22
+    return factory.GetPrototype(descriptor)

@@ -18,9 +18,10 @@ Shape = tuple[int, ...]
 
 MAX_ELEMENTS = 2**28  # of one blob or of all parameters: 1 GB of float32, and Caffe counts in 32-bit integers
 MAX_AXES = 32  # Caffe's kMaxBlobAxes
-_WIDTH_KEEPING = set(
-    "AbsVal BNLL Clip Dropout ELU Exp LRN Log MVN PReLU Power ReLU Sigmoid Softmax Swish TanH Threshold BatchNorm".split()
-)
+_SHAPE_KEEPING = {
+    "AbsVal", "BNLL", "BatchNorm", "Clip", "Dropout", "ELU", "Exp", "LRN", "Log", "MVN", "PReLU", "Power", "ReLU",
+    "Sigmoid", "Softmax", "Swish", "TanH", "Threshold",
+}  # fmt: skip
 _LOSSES = {"EuclideanLoss": 2, "SigmoidCrossEntropyLoss": 2, "SoftmaxWithLoss": 2, "HingeLoss": 2}
 
 
@@ -73,7 +74,7 @@ def _add_layer(layer: Any, shapes: NetShapes) -> None:
         if top in shapes.blobs and top not in layer.bottom:
             raise _Fault(f"its top {top!r} is already made by a layer above")
     rule = _RULES.get(layer.type)
-    if layer.type in _WIDTH_KEEPING:
+    if layer.type in _SHAPE_KEEPING:
         _counts(layer, 1, 1)
         rule = _same
     elif layer.type in _LOSSES:
@@ -105,7 +106,9 @@ def _names(blobs: dict[str, Shape | None]) -> str:
 
 def _check(shape: Shape, what: str) -> None:
     if len(shape) > MAX_AXES or any(dim < 0 for dim in shape) or prod(shape) > MAX_ELEMENTS:
-        raise _Fault(f"{what} would have the shape {shape}: at most {MAX_AXES} axes and {MAX_ELEMENTS:,} numbers can be")
+        raise _Fault(
+            f"{what} would have the shape {shape}: at most {MAX_AXES} axes and {MAX_ELEMENTS:,} numbers can be"
+        )
     if any(dim == 0 for dim in shape):
         raise _Fault(f"{what} would be empty, shape {shape}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from azcaffe.network.spec import NetSpec, SolverSpec, net_text, solver_text
 
-# The published 6x6 net and solver (REFERENCE: SGD, 0.02, a quarter of it every 12,500 iterations). `net:` names a file that exists.
+# The published solver (SGD, 0.02, a quarter of it every 12,500 iterations), except that `net:` names an existing file.
 _TIC_TAC_6_4 = SolverSpec(snapshot_prefix="net_tic_tac_6_4")
 # The article's advice: smaller first rate, a tenth of it every 5,000 iterations, weight decay.
 _ARTICLE = SolverSpec(base_lr=0.01, stepsize=5000, gamma=0.1, weight_decay=1e-4, display=100)

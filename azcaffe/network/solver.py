@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from azcaffe.encoding import Encoding
 from azcaffe.errors import AzcaffeError, ConfigError
@@ -81,9 +80,10 @@ class Solver:
     ) -> None:
         """Build the solver that `solver_file` describes.
 
-        Paths inside the file are taken from its own folder; `model` overrides its `net:`. `output_dir` is made now, so that a
-        folder that cannot be written shows before the work, not after. `solverstate` goes on where :meth:`save` was called,
-        bit for bit; its caffemodel is found beside it unless `weights` names one. `weights` alone starts from them.
+        Paths inside the file are taken from its own folder; `model` overrides its `net:`. `output_dir` is made now, so
+        that a folder that cannot be written shows before the work, not after. `solverstate` goes on where :meth:`save`
+        was called, bit for bit; its caffemodel is found beside it unless `weights` names one. `weights` alone starts
+        from them.
 
         Raises:
             ModelError: a file cannot be used, or files and game do not fit.
@@ -166,8 +166,8 @@ class Solver:
         self._require_finite_past()
         if planes.shape != (count, *self._planes_shape) or policy.shape != (count, self.num_actions) or not count:
             raise ConfigError(
-                f"a step needs planes (N, {', '.join(map(str, self._planes_shape))}) and a policy (N, {self.num_actions}), "
-                f"not {planes.shape} and {policy.shape}"
+                f"a step needs planes (N, {', '.join(map(str, self._planes_shape))}) and a policy "
+                f"(N, {self.num_actions}), not {planes.shape} and {policy.shape}"
             )
         if value.shape != (count,):
             raise ConfigError(f"a step on {count} boards needs as many values, not {value.shape}")
@@ -193,7 +193,7 @@ class Solver:
     def _check_finite(self, losses: dict[str, float]) -> None:
         wrong = [f"{name} is {value}" for name, value in losses.items() if not np.isfinite(value)]
         if not wrong:
-            # A sum is finite only where every number is (or they are so large that it matters as much); 50 µs for 200,000.
+            # A sum is finite only where every number is; 0.1 ms for the published nets' 200,000.
             wrong = [
                 f"the weights of layer {name!r} are not finite"
                 for name, blobs in self._params.items()

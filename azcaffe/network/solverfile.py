@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Solver prototxts: reading the user's, and the private copy that Caffe is given.
 
-The copy holds the net inside, so that Caffe resolves no path; takes no snapshots (ours are atomic); runs no test nets; and computes
-the logarithm of the softmax so that it cannot become -inf.
+The copy holds the net inside, so that Caffe resolves no path; takes no snapshots (ours are atomic); runs no test nets;
+and computes the logarithm of the softmax so that it cannot become -inf.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ class SolverFile:
     initial_weights: tuple[Path, ...] = ()
 
 
-def read_solver(
-    path: PathLike, model: PathLike | None = None, allow_python_layers: bool = False
-) -> SolverFile:
-    """Read a solver prototxt and the net it names; paths in it are taken from its own folder. `model` overrides the net.
+def read_solver(path: PathLike, model: PathLike | None = None, allow_python_layers: bool = False) -> SolverFile:
+    """Read a solver prototxt and the net it names, a path taken from its own folder; `model` overrides the net.
 
     Raises:
         ModelError: the solver or its net cannot be used.
@@ -67,7 +65,8 @@ def read_solver(
     elif len(inside) + len(outside) != 1:
         many = ", ".join(inside + outside)
         raise ModelError(
-            f"{source}: names {'more than one net (' + many + ')' if many else 'no net'}: give it one `net:` line, or --model"
+            f"{source}: names {'more than one net (' + many + ')' if many else 'no net'}: "
+            "give it one `net:` line, or --model"
         )
     elif inside:
         net_path, net = source, type(message.net_param)()
@@ -78,7 +77,7 @@ def read_solver(
         try:
             read_bytes(net_path, "net")
         except ModelError as error:
-            raise ModelError(f"{source}: its `{outside[0]}:` line cannot be followed: {error}; or give --model") from None
+            raise ModelError(f"{source}: its `{outside[0]}:` line leads nowhere: {error} (or give --model)") from None
         net = load_net(net_path, allow_python_layers)
     weights = tuple(folder / name.strip() for line in message.weights for name in line.split(","))
     return SolverFile(source, net_path, _solver_type(message, source), message, net, weights)
@@ -98,7 +97,9 @@ def _check_settings(message: Any, source: str) -> None:
     if not message.HasField("base_lr"):
         raise ModelError(f"{source}: no base_lr")
     if message.lr_policy in ("step", "sigmoid") and message.stepsize < 1:
-        raise ModelError(f"{source}: lr_policy {message.lr_policy!r} needs a stepsize of 1 or more, not {message.stepsize}")
+        raise ModelError(
+            f"{source}: lr_policy {message.lr_policy!r} needs a stepsize of 1 or more, not {message.stepsize}"
+        )
     if message.gamma < 0:
         raise ModelError(f"{source}: gamma must be 0 or more, not {message.gamma:g}")
     if message.lr_policy == "poly" and message.max_iter < 1:
@@ -142,14 +143,15 @@ def stabilise(net: Any) -> None:
 
     A softmax that rounds to 0 gives log 0 = -inf, and -inf * 0 = NaN. With x the logits, p = softmax(x), and both p and
     l = log(p + floor) taken as constants, y = x - sum_a p_a (x_a - l_a) has the value x - logsumexp(x) = log p, since
-    x_a - l_a is logsumexp(x) wherever p_a > 0, and the gradient dy - p sum(dy), the log-softmax's own, even where p is 0.
-    Logs of anything else get a floor, which keeps them finite.
+    x_a - l_a is logsumexp(x) wherever p_a > 0, and the gradient dy - p sum(dy), the log-softmax's own, even where p is
+    0. Logs of anything else get a floor, which keeps them finite.
     """
     softmax = {layer.top[0]: layer for layer in net.layer if layer.type == "Softmax"}
     layers: list[Any] = []
     for layer in net.layer:
         source = softmax.get(layer.bottom[0]) if layer.type == "Log" and layer.bottom else None
-        plain = layer.type == "Log" and (layer.log_param.base, layer.log_param.scale, layer.log_param.shift) == (-1, 1, 0)
+        param = layer.log_param
+        plain = layer.type == "Log" and (param.base, param.scale, param.shift) == (-1, 1, 0)
         if plain and source is not None and _is_rows(source, net):
             layers += _log_softmax(layer, source.bottom[0])
         else:

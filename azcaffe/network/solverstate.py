@@ -47,7 +47,9 @@ def read_state(path: PathLike, shapes: NetShapes, kind: str) -> Any:
         )
     for index, (have, want) in enumerate(zip(given, expected)):
         if have != want:
-            raise ModelError(f"{path}: history {index} has the shape {have}, this net's has {want}: it is of another net")
+            raise ModelError(
+                f"{path}: history {index} has the shape {have}, this net's has {want}: it is of another net"
+            )
     return state
 
 
@@ -67,7 +69,9 @@ def find_learned_net(state: Any, path: PathLike | None) -> Path:
     for candidate in tried:
         if candidate.is_file():
             return candidate
-    raise ModelError(f"{path}: its caffemodel is not there: tried {', '.join(map(str, dict.fromkeys(tried)))}; give --weights")
+    raise ModelError(
+        f"{path}: its caffemodel is not there: tried {', '.join(map(str, dict.fromkeys(tried)))}; give --weights"
+    )
 
 
 def without_learned_net(state: Any) -> bytes:

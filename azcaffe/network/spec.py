@@ -102,7 +102,7 @@ class SolverSpec:
 
 
 def build_net(spec: NetSpec) -> Any:
-    """The NetParameter of `spec`, with TRAIN-only labels and losses; the batch dimension is 1, reshaped when it runs."""
+    """The NetParameter of `spec`, with TRAIN-only labels and losses; the batch is 1, reshaped when it runs."""
     net = proto.make("NetParameter")
     net.name = spec.name
     _input(net, "Input_data", "input_data", (1, spec.channels_in, spec.height, spec.width))
@@ -143,7 +143,7 @@ def _policy_head(net: Any, spec: NetSpec, trunk: str) -> None:
     _relu(net, spec, "probas_relu1", "probas_conv1")
     _inner_product(net, "Probas_Output", "probas_conv1", "raw_output_probas", spec.num_actions)
     _layer(net, "Probas_Softmax", "Softmax", ["raw_output_probas"], "output_probas")
-    # Caffe has no cross-entropy with soft labels: -log p, times the labels, summed over actions, averaged over the batch.
+    # Caffe has no cross-entropy with soft labels: -log p, times the labels, summed over actions, mean of the batch.
     _train_layer(net, "Log_Probas", "Log", ["output_probas"], "log_output_probas")
     _constant_scale(net, "Minus_Log_Probas", "log_output_probas", "minus_log_probas", -1.0)
     product = _train_layer(net, "Cross_Entropy_Mult", "Eltwise", ["minus_log_probas", "label_probas"], "eltwise_prod")
@@ -238,10 +238,8 @@ def solver_text(spec: SolverSpec, net_file: str) -> str:
         if value is not None:
             setattr(solver, field, value)
     solver.solver_mode = solver.CPU
-    return (
-        "# The path in `net` is taken from this file's own folder. Written by `azcaffe make-net`.\n"
-        + proto.to_text(solver)
-    )
+    head = "# The path in `net` is taken from this file's own folder. Written by `azcaffe make-net`.\n"
+    return head + proto.to_text(solver)
 
 
 def write_net(spec: NetSpec, path: str | os.PathLike[str]) -> Path:
