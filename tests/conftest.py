@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Where tests find the published files, and a cache folder of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SHARED = REPOSITORY.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def original_assets() -> Path:
+    """The folder with the two published caffemodels: AZCAFFE_ORIGINAL_ASSETS, ../shared/original, or what fetch-models got."""
+    named = os.environ.get("AZCAFFE_ORIGINAL_ASSETS")
+    for folder in [Path(named)] if named else [SHARED / "original", REPOSITORY / "models" / "original"]:
+        if (folder / "net_tic_tac_6_4_2_res_block.caffemodel").is_file():
+            return folder
+    pytest.skip("the published caffemodels are not here: azcaffe fetch-models, or AZCAFFE_ORIGINAL_ASSETS=FOLDER")
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder with the original program's own outputs (`ticfour_6x6.jsonl`), beside the published caffemodels."""
+    named = os.environ.get("AZCAFFE_ORIGINAL_ASSETS")
+    for folder in [Path(named).resolve().parent / "golden"] if named else [SHARED / "golden"]:
+        if (folder / "ticfour_6x6.jsonl").is_file():
+            return folder
+    pytest.skip("the original program's outputs (ticfour_6x6.jsonl) are not here: they lie in ../shared/golden")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep what is remembered about opened nets out of the user's cache, and the tests independent of it."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    yield folder
+    os.environ.pop("XDG_CACHE_HOME")
+    if before is not None:
+        os.environ["XDG_CACHE_HOME"] = before
