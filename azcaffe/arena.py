@@ -38,7 +38,7 @@ class MatchConfig:
         openings: `paired`: each opening is played twice with sides swapped, and none is used again before (nearly) all
             others were. `single`: the published way, a random opening for each game, sides alternating.
         opening_plies: random moves before the players take over, ≥ 0.
-        parallel: games side by side, 1 … 4096.
+        parallel: at most so many games side by side, 1 … 4096.
         seed: ≥ 0.
     """
 
@@ -87,7 +87,15 @@ class GameRecord:
 
 @dataclass(frozen=True)
 class MatchResult:
-    """What the finished games of a match say; scores and counts are player a's."""
+    """What the finished games of a match say; scores and counts are player a's.
+
+    Attributes:
+        names: of a and b.
+        records: the finished games, by number.
+        seconds: wall time.
+        playouts: of a and of b.
+        thinking: seconds that a and b spent choosing moves, over all processes.
+    """
 
     names: tuple[str, str]
     config: MatchConfig
@@ -226,17 +234,9 @@ def _random_moves(game: Game, plies: int, rng: np.random.Generator) -> tuple[tup
 def play_match(game: Game, a: Player, b: Player, config: MatchConfig) -> MatchResult:
     """Play all games and sum them up."""
     began = time.perf_counter()
-    records = list(play_games(game, a, b, config))
-    return summarise((a, b), config, records, time.perf_counter() - began)
-
-
-def summarise(
-    players: tuple[Player, Player], config: MatchConfig, records: Iterable[GameRecord], seconds: float
-) -> MatchResult:
-    """The result of the games finished so far, in order of their numbers."""
-    a, b = players
-    ordered = tuple(sorted(records, key=lambda record: record.number))
-    return MatchResult((a.name, b.name), config, ordered, seconds, (a.playouts, b.playouts), (a.seconds, b.seconds))
+    records = tuple(sorted(play_games(game, a, b, config), key=lambda record: record.number))
+    seconds = time.perf_counter() - began
+    return MatchResult((a.name, b.name), config, records, seconds, (a.playouts, b.playouts), (a.seconds, b.seconds))
 
 
 @dataclass
@@ -249,74 +249,67 @@ class _Table:
     moves: list[int]
 
 
-def play_games(game: Game, a: Player, b: Player, config: MatchConfig) -> Iterator[GameRecord]:
-    """Play the games of a match, yielding each as it ends; ends early when a player leaves (:class:`StopMatch`).
+def blocks(config: MatchConfig) -> list[range]:
+    """The game numbers that are played side by side, block after block, at most `parallel` each.
+
+    At least two blocks, so that two processes find work; how many processes there are does not matter.
+    """
+    count = max(-(-config.games // config.parallel), 2)
+    size = -(-config.games // count)
+    size = min(size + size % 2, config.parallel)
+    return [range(start, min(start + size, config.games)) for start in range(0, config.games, size)]
+
+
+def play_games(
+    game: Game, a: Player, b: Player, config: MatchConfig, parts: Iterable[range] | None = None
+) -> Iterator[GameRecord]:
+    """Play a match, or only the blocks `parts`, yielding each game as it ends; StopMatch of a player ends it early.
 
     `a` and `b` are two objects, even when the same net plays both sides: each keeps its own trees.
     """
     openings = draw_openings(game, config)
-    slots = min(config.parallel, config.games)
-    tables: list[_Table | None] = [None] * slots
-    states = game.initial(slots)
-    next_number = 0
-    while True:
-        fresh = [slot for slot in range(slots) if tables[slot] is None][: config.games - next_number]
-        if fresh:
-            numbers = list(range(next_number, next_number + len(fresh)))
-            next_number += len(fresh)
-            begun = [_seat(game, number, openings, config) for number in numbers]
-            for slot, (table, _) in zip(fresh, begun, strict=True):
-                tables[slot] = table
-            index = np.array(fresh, np.intp)
-            started = concatenate([state for _, state in begun])
-            states.put(index, started)
-            for side, player in enumerate((a, b)):
-                streams = [np.random.default_rng([config.seed, GAME_STREAM, number, side]) for number in numbers]
-                player.start(index, started, streams)
-        busy = np.array([slot for slot in range(slots) if tables[slot] is not None], np.intp)
-        if not len(busy):
-            return
-        try:
-            actions = _choose(busy, states, tables, a, b)
-        except StopMatch:
-            return
-        after = game.play(states.take(busy), actions)
-        states.put(busy, after)
-        for row in after.over.nonzero()[0]:
-            table = _take_move(tables, busy[row], actions[row])
-            tables[busy[row]] = None
-            yield GameRecord(table.number, table.opening, table.a_first, tuple(table.moves), int(after.winner[row]))
-        on = (~after.over).nonzero()[0]
-        for row in on:
-            _take_move(tables, busy[row], actions[row])
-        if len(on):
-            a.observe(busy[on], actions[on])
-            b.observe(busy[on], actions[on])
+    try:
+        for numbers in blocks(config) if parts is None else parts:
+            yield from _play_block(game, a, b, config, openings, numbers)
+    except StopMatch:
+        return
 
 
-def _seat(game: Game, number: int, openings: list[tuple[int, ...]], config: MatchConfig) -> tuple[_Table, State]:
-    """Game `number` after its opening moves."""
-    opening = number // 2 if config.openings == "paired" else number
+def _play_block(
+    game: Game, a: Player, b: Player, config: MatchConfig, openings: list[tuple[int, ...]], numbers: range
+) -> Iterator[GameRecord]:
+    tables = []
+    for number in numbers:
+        opening = number // 2 if config.openings == "paired" else number
+        tables.append(_Table(number, opening, number % 2 == 0, list(openings[opening])))
+    states = concatenate([_state_after(game, table.moves) for table in tables])
+    busy = np.arange(len(tables))
+    a_first = np.array([table.a_first for table in tables])
+    for side, player in enumerate((a, b)):
+        streams = [np.random.default_rng([config.seed, GAME_STREAM, number, side]) for number in numbers]
+        player.start(busy, states, streams)
+    while len(busy):
+        actions = np.zeros(len(busy), np.intp)
+        a_moves = a_first[busy] == (states.to_move == 1)
+        for player, mine in ((a, a_moves), (b, ~a_moves)):
+            if mine.any():
+                actions[mine] = player.choose(busy[mine], states.take(mine))
+        states = game.play(states, actions)
+        for row, action in enumerate(actions):
+            table = tables[busy[row]]
+            table.moves.append(int(action))
+            if states.over[row]:
+                winner = int(states.winner[row])
+                yield GameRecord(table.number, table.opening, table.a_first, tuple(table.moves), winner)
+        on = ~states.over
+        busy, actions, states = busy[on], actions[on], states.take(on)
+        if len(busy):
+            a.observe(busy, actions)
+            b.observe(busy, actions)
+
+
+def _state_after(game: Game, moves: Iterable[int]) -> State:
     state = game.initial(1)
-    for move in openings[opening]:
+    for move in moves:
         state = game.step(state, np.array([move]))
-    return _Table(number, opening, number % 2 == 0, list(openings[opening])), state
-
-
-def _choose(busy: np.ndarray, states: State, tables: list[_Table | None], a: Player, b: Player) -> np.ndarray:
-    """Both players' moves (n,) in the busy slots (n,)."""
-    actions = np.zeros(len(busy), np.intp)
-    a_first = np.array([table.a_first for table in tables if table is not None])
-    a_moves = a_first == (states.to_move[busy] == 1)
-    for player, mine in ((a, a_moves), (b, ~a_moves)):
-        rows = mine.nonzero()[0]
-        if len(rows):
-            actions[rows] = player.choose(busy[rows], states.take(busy[rows]))
-    return actions
-
-
-def _take_move(tables: list[_Table | None], slot: int, action: int) -> _Table:
-    table = tables[slot]
-    assert table is not None
-    table.moves.append(int(action))
-    return table
+    return state

@@ -18,9 +18,10 @@ from azcaffe.errors import AzcaffeError
 from azcaffe.games.base import Game, State
 from azcaffe.games.registry import GAMES, OPENSPIEL, make_game, parse_game
 from azcaffe.progress import Progress
-from azcaffe.search import CachedEvaluator, Evaluate, SearchConfig
+from azcaffe.search import CachedEvaluator, SearchConfig
 
 if TYPE_CHECKING:
+    from azcaffe.encoding import Encoding
     from azcaffe.network import NetEvaluator
 
 SEARCH_FLAGS = {
@@ -234,34 +235,69 @@ def _meant_for(model: Path, game: Game) -> bool:
     return True
 
 
-def history_of(files: NetFiles, args: argparse.Namespace) -> int:
-    """Past boards that the net looks at."""
-    from azcaffe.network import model_history
+@dataclass(frozen=True)
+class NetOptions:
+    """How nets are read: the options of :func:`add_nets` beside the files."""
 
-    return model_history(files.model, args.encoding)
+    encoding: str | None = None
+    allow_missing: bool = False
+    allow_python_layers: bool = False
+    gpu: int | None = None
+    cache: int = 200_000
 
 
-def open_net(files: NetFiles, game: Game, args: argparse.Namespace) -> NetEvaluator:
+def net_options(args: argparse.Namespace) -> NetOptions:
+    """The options as given.
+
+    Raises:
+        UsageError: a negative cache.
+    """
+    if args.cache < 0:
+        raise UsageError(f"--cache must be at least 0, not {args.cache}")
+    return NetOptions(args.encoding, args.allow_missing, args.allow_python_layers, args.gpu, args.cache)
+
+
+def history_of(files: NetFiles, game: Game, options: NetOptions) -> int:
+    """Past boards that the net looks at; 0 for games that bring their own planes."""
+    from azcaffe.encoding import Encoding
+
+    if Encoding.of_game(game) is not None:
+        return 0
+    return _encoding(files, options).past
+
+
+def _encoding(files: NetFiles, options: NetOptions) -> Encoding:
+    from azcaffe.encoding import Encoding
+    from azcaffe.network import read_model
+
+    channels = read_model(files.model, options.allow_python_layers).channels
+    return Encoding.for_channels(channels, options.encoding)
+
+
+def open_net(files: NetFiles, game: Game, options: NetOptions) -> NetEvaluator:
     """Check the files against each other and the game, and load them.
 
     Raises:
         ModelError: they do not fit.
     """
-    from azcaffe.encoding import Encoding
-    from azcaffe.network import NetEvaluator, read_model
+    from azcaffe.network import NetEvaluator
 
-    channels = read_model(files.model).channels
     return NetEvaluator(
         game,
         files.model,
         files.weights,
-        Encoding.for_channels(channels, args.encoding),
-        allow_missing=args.allow_missing,
-        allow_python_layers=args.allow_python_layers,
-        gpu=args.gpu,
+        _encoding(files, options) if options.encoding is not None else None,
+        allow_missing=options.allow_missing,
+        allow_python_layers=options.allow_python_layers,
+        gpu=options.gpu,
     )
 
 
-def cached(evaluate: Evaluate, game: Game, args: argparse.Namespace) -> Evaluate:
-    """The evaluator behind the cache that --cache asks for."""
-    return CachedEvaluator(evaluate, game, args.cache)
+def open_cached(files: NetFiles, game: Game, options: NetOptions) -> CachedEvaluator:
+    """The net behind its cache."""
+    return CachedEvaluator(open_net(files, game, options), game, options.cache)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

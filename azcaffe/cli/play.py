@@ -10,11 +10,11 @@ from azcaffe.cli.common import (
     add_nets,
     add_search,
     add_seed,
-    cached,
     game_from_args,
     history_of,
     net_files,
-    open_net,
+    net_options,
+    open_cached,
     search_from_args,
     seed_from_args,
 )
@@ -51,9 +51,10 @@ def run(args: argparse.Namespace) -> int:
     if args.no_net:
         name, evaluate = "MCTS", RolloutEvaluator(game)
     else:
+        options = net_options(args)
         files = net_files(game, args.model, args.weights)
-        game = game.with_history(history_of(files, args))
-        name, evaluate = files.name, cached(open_net(files, game, args), game, args)
+        game = game.with_history(history_of(files, game, options))
+        name, evaluate = files.name, open_cached(files, game, options)
     session = Session(game, evaluate, config, name=name, seed=seed, human=1 if args.side == "x" else -1)
     try:
         session.play()

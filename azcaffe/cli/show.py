@@ -17,6 +17,7 @@ from azcaffe.cli.common import (
     game_from_args,
     history_of,
     net_files,
+    net_options,
     open_net,
     search_from_args,
     seed_from_args,
@@ -60,10 +61,11 @@ def run(args: argparse.Namespace) -> int:
     if state.over[0]:
         result = {1: "x has won", 0: "a draw", -1: "o has won"}[int(state.winner[0])]
         raise UsageError(f"the game is over after these moves ({result}): there is nothing to search")
+    options = net_options(args)
     files = net_files(game, args.model, args.weights)
-    game = game.with_history(history_of(files, args))
+    game = game.with_history(history_of(files, game, options))
     state = state_after(game, moves)
-    search = Search(game, open_net(files, game, args), config, 1)
+    search = Search(game, open_net(files, game, options), config, 1)
     search.reset([0], state, [np.random.default_rng(seed)])
     found = search.run([0], noise=False)
     line = principal_variation(search, 0)

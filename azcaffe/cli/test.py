@@ -13,18 +13,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from azcaffe.arena import GameRecord, MatchConfig, MatchResult, draw_openings, play_games, summarise
+from azcaffe.arena import GameRecord, MatchConfig, MatchResult, draw_openings
 from azcaffe.cli.common import (
     NetFiles,
     NoNetError,
     add_game,
     add_nets,
     add_search,
-    cached,
     game_from_args,
     history_of,
     net_files,
-    open_net,
+    net_options,
+    open_cached,
     progress_from_args,
     search_from_args,
     seed_from_args,
@@ -41,10 +41,10 @@ from azcaffe.cli.parser import (
     whole_number,
     yes_or_no,
 )
+from azcaffe.cli.roster import ArenaSetup, MatchTally, PlayerSpec, add_workers, play_matches, workers_from_args
 from azcaffe.cli.text import game_line, match_table, side_by_side
 from azcaffe.games.base import Game
-from azcaffe.players import Player, RandomPlayer, RawPolicyPlayer, SearchPlayer
-from azcaffe.search import Evaluate, RolloutEvaluator, SearchConfig
+from azcaffe.search import Evaluate, SearchConfig
 
 EXAMPLE = "azcaffe test --test-mode Compare --weights A.caffemodel --weights2 B.caffemodel --games 200"
 
@@ -54,8 +54,7 @@ MATCH_FLAGS = {
     "openings": Flag(("--openings",), "paired: each twice, sides swapped; single: as published"),
     "seed": Flag(("--seed",), "of every random draw"),
 }
-RARE_MATCH_FLAGS = {"parallel": Flag(("--parallel",), "games side by side; 1 with --time-ms [64]")}
-TRAIN_FLAG = "--train"
+RARE_MATCH_FLAGS = {"parallel": Flag(("--parallel",), "games side by side in a process; 1 with --time-ms [64]")}
 
 
 def handover(argv: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -103,6 +102,7 @@ def add_arguments(parser: CommandParser) -> None:
         "--opponent-simulations", type=whole_number, metavar="N", help="of the second net [as --simulations]"
     )
     add_config(rare, MatchConfig, RARE_MATCH_FLAGS, parallel=None)
+    add_workers(rare)
     rare.add_argument(
         "--train", type=yes_or_no, nargs="?", const=True, metavar="0|1", help="1: train with these options"
     )
@@ -123,16 +123,16 @@ def run(args: argparse.Namespace) -> int:
     for name in (args.json, args.export):
         if name is not None and not Path(name).absolute().parent.is_dir():
             raise UsageError(f"the folder of {name} does not exist")
+    options, workers = net_options(args), workers_from_args(args)
     files = [net_files(game, args.model, args.weights)]
     if mode == "Compare":
         files.append(_second_net(game, args, files[0]))
-    game = game.with_history(max(history_of(each, args) for each in files))
-    nets = [cached(open_net(each, game, args), game, args) for each in files]
+    game = game.with_history(max(history_of(each, game, options) for each in files))
     if mode == "Human":
-        result, stopped = _against_a_person(game, files[0], nets[0], mine, config)
+        result, stopped = _against_a_person(game, files[0], open_cached(files[0], game, options), mine, config)
     else:
-        players = _players(args, mode, game, files, nets, mine, theirs, min(config.parallel, config.games))
-        result, stopped = _match(args, game, *players, config)
+        a, b = _players(args, mode, files, mine, theirs)
+        result, stopped = _match(args, ArenaSetup(game, options), MatchTally(a, b, config), workers)
     _report(args, game, result, _terms(args, mode, mine, theirs))
     return EXIT_INTERRUPTED if stopped else EXIT_OK
 
@@ -168,42 +168,39 @@ def _second_net(game: Game, args: argparse.Namespace, first: NetFiles) -> NetFil
 
 
 def _players(
-    args: argparse.Namespace, mode: str, game: Game, files: list[NetFiles], nets: list[Evaluate], mine: SearchConfig,
-    theirs: SearchConfig, slots: int,
-) -> tuple[Player, Player]:  # fmt: skip
-    def net_player(which: int, name: str, config: SearchConfig) -> Player:
-        if args.raw_policy:
-            return RawPolicyPlayer(name, game, nets[which])
-        return SearchPlayer(name, game, nets[which], config, slots)
-
-    first = net_player(0, files[0].name, mine)
+    args: argparse.Namespace, mode: str, files: list[NetFiles], mine: SearchConfig, theirs: SearchConfig
+) -> tuple[PlayerSpec, PlayerSpec]:
+    first = PlayerSpec(files[0].name, files[0], None if args.raw_policy else mine)
     if mode == "Random":
-        return first, RandomPlayer(game)
+        return first, PlayerSpec("random", None, None)
     if mode == "MCTS":
-        return first, SearchPlayer(f"MCTS {theirs.simulations}", game, RolloutEvaluator(game), theirs, slots)
-    second = len(files) - 1
-    name = files[second].name if files[second].name != first.name else f"{first.name} (2)"
-    return first, net_player(second, name, theirs)
+        return first, PlayerSpec(f"MCTS {theirs.simulations}", None, theirs)
+    second = files[-1]
+    name = second.name if second.name != first.name else f"{first.name} (2)"
+    return first, PlayerSpec(name, second, None if args.raw_policy else theirs)
 
 
-def _match(args: argparse.Namespace, game: Game, a: Player, b: Player, config: MatchConfig) -> tuple[MatchResult, bool]:
+def _match(args: argparse.Namespace, setup: ArenaSetup, match: MatchTally, workers: int) -> tuple[MatchResult, bool]:
     """Play, showing progress; on Ctrl-C what is finished counts."""
-    records: list[GameRecord] = []
     began, points, stopped = time.perf_counter(), 0.0, False
-    with progress_from_args(args, "games", config.games) as progress:
+    names = (match.a.name, match.b.name)
+    with progress_from_args(args, "games", match.config.games) as progress:
         try:
-            for record in play_games(game, a, b, config):
-                records.append(record)
-                points += record.score
+            for event in play_matches(setup, [match], workers):
+                if event.record is None:
+                    progress.message(event.message)
+                    continue
+                points += event.record.score
                 if args.display:
-                    boards = side_by_side(game, record.moves)
-                    print(f"\n{game_line(game, record, (a.name, b.name))}\n{boards}", flush=True)
-                progress.update(len(records), f"score {points / len(records):.3f}")
+                    boards = side_by_side(setup.game, event.record.moves)
+                    print(f"\n{game_line(setup.game, event.record, names)}\n{boards}", flush=True)
+                progress.update(len(match.records), f"score {points / len(match.records):.3f}")
         except KeyboardInterrupt:
             stopped = True
+    match.seconds = time.perf_counter() - began
     if stopped:
-        print(f"azcaffe: stopped after {len(records)} of {config.games} games", file=sys.stderr)
-    return summarise((a, b), config, records, time.perf_counter() - began), stopped
+        print(f"azcaffe: stopped after {len(match.records)} of {match.config.games} games", file=sys.stderr)
+    return match.result(), stopped
 
 
 def _against_a_person(
