@@ -75,9 +75,12 @@ class TrainConfig:
 class Losses(Protocol):
     """What a solver step reports, Caffe's own figures: `value` is half the mean squared error."""
 
-    value: float
-    policy: float
-    kl: float
+    @property
+    def value(self) -> float: ...
+    @property
+    def policy(self) -> float: ...
+    @property
+    def kl(self) -> float: ...
 
 
 class Solver(Protocol):
