@@ -105,6 +105,11 @@ def add_nets(parser: CommandParser, count: int = 1) -> None:
     if count > 1:
         group.add_argument("--model2", "--model-file2", metavar="FILE", help="the opponent's net [the same]")
         group.add_argument("--weights2", "--trained-weights2", metavar="FILE", help="the opponent's weights")
+    add_net_reading(parser)
+
+
+def add_net_reading(parser: CommandParser) -> None:
+    """How nets are read, wherever their files come from."""
     rare = parser.advanced("reading nets")
     rare.add_argument("--encoding", choices=("absolute", "relative"), help="input planes [by the net's channels]")
     rare.add_argument("--allow-missing", action="store_true", help="layers without weights keep their initial values")

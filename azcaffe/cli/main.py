@@ -3,7 +3,7 @@
 
 A command is a row of :data:`COMMANDS` and a module with `add_arguments(parser)` and `run(args) -> int`; it may define
 `EXAMPLE`, the command line that its help ends with, and `handover(argv)`, which may pass the options on to another
-command. Its first docstring line is its description. Results go to stdout, everything else to stderr.
+command. Its docstring is its description. Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     other = module.handover(argv) if hasattr(module, "handover") else None
     if other is not None:
         return run_command(*other)
-    parser = CommandParser(name, (module.__doc__ or about).strip().splitlines()[0], getattr(module, "EXAMPLE", ""))
+    parser = CommandParser(name, (module.__doc__ or about).strip(), getattr(module, "EXAMPLE", ""))
     module.add_arguments(parser)
     parser.add_common()
     args = parser.parse(argv)
