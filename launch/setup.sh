@@ -12,9 +12,9 @@
 # CAFFE_SOURCE, XDG_CACHE_HOME: see docker/build_caffe.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-. "$root/launch/common.sh"
+. "$root/docker/common.sh"
 
-dev= system=
+dev="" system=""
 for word in "$@"; do
   case $word in
     --dev) dev=1 ;;
@@ -27,7 +27,7 @@ done
 venv=$root/.venv
 stamp=$venv/azcaffe-setup
 python=${PYTHON:-/usr/bin/python3}
-id=$(cd "$root" && { cat setup.py launch/setup.sh launch/common.sh docker/build_caffe.sh docker/pack_wheel.py; echo "$root $python ${CAFFE_SOURCE:-}"; } | sha256sum | cut -c 1-16)
+id=$(cd "$root" && { cat setup.py launch/setup.sh docker/common.sh docker/build_caffe.sh docker/pack_wheel.py; echo "$root $python ${CAFFE_SOURCE:-}"; } | sha256sum | cut -c 1-16)
 
 # is_ready : an earlier run with the same recipe came to its end; the stamp is the last thing it wrote
 is_ready() {
