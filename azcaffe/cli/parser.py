@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import difflib
 import re
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from typing import Any, TypeVar
 from azcaffe.errors import AzcaffeError, ConfigError
 
 Config = TypeVar("Config")
+WIDTH = 100
+"""Columns of a help text."""
 
 
 class UsageError(AzcaffeError):
@@ -25,7 +28,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """One line an option: its first name only (the others are aliases), help beside it."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=100)
+        super().__init__(prog, max_help_position=30, width=WIDTH)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:
@@ -46,7 +49,7 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(
             prog=f"azcaffe {command}",
             usage=f"azcaffe {command} [options]",
-            description=description,
+            description="\n\n".join(textwrap.fill(part, WIDTH) for part in description.split("\n\n")),
             epilog=f"Example:  {example}" if example else None,
             formatter_class=HelpFormatter,
             allow_abbrev=False,
@@ -61,13 +64,13 @@ class CommandParser(argparse.ArgumentParser):
         return group
 
     def add_common(self) -> None:
-        """The options of every command."""
-        group = self.add_argument_group("general")
-        group.add_argument("--quiet", action="store_true", help="no progress on stderr")
-        group.add_argument("--verbose", action="store_true", help="show Caffe's own log")
-        group.add_argument("--help", "-h", action="store_true", help="this text")
-        if self._hidden:
-            group.add_argument("--help-all", action="store_true", help="all options, the rare ones too")
+        """The options of every command, told in one line of the help."""
+        names = ["--quiet", "--verbose", "--help", *(["--help-all"] if self._hidden else [])]
+        for name in names:
+            self.add_argument(name, *(["-h"] if name == "--help" else []), action="store_true", help=argparse.SUPPRESS)
+        line = "Also: --quiet no progress on stderr, --verbose Caffe's own log"
+        line += ", --help-all the rare options too." if self._hidden else "."
+        self.epilog = line if self.epilog is None else f"{line}\n{self.epilog}"
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace | None:
         """The options, or None after printing help.

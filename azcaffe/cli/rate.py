@@ -205,8 +205,8 @@ def ladder_table(ladder: Ladder, anchor: str | None) -> str:
     notes = [f"{anchor} is 0" if anchor else "the mean is 0"]
     if ladder.prior:
         notes.append(
-            "somebody won or lost all games: half a win and half a loss are added to each pairing,\nand whoever is far from "
-            "the others may be farther"
+            "somebody won or lost all games: half a win and half a loss are added to each pairing,\n"
+            "and whoever is far from the others may be farther"
         )
     return table(rows, right=(0, 2, 3, 4, 5)) + "\n" + "; ".join(notes)
 

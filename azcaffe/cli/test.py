@@ -46,7 +46,7 @@ from azcaffe.cli.text import game_line, match_table, side_by_side
 from azcaffe.games.base import Game
 from azcaffe.search import Evaluate, SearchConfig
 
-EXAMPLE = "azcaffe test --test-mode Compare --weights A.caffemodel --weights2 B.caffemodel --games 200"
+EXAMPLE = "azcaffe test --test-mode Compare --weights A.caffemodel --weights2 B.caffemodel --games 50"
 
 MODES = ("MCTS", "Compare", "Random", "Self", "Human")
 MATCH_FLAGS = {
@@ -91,7 +91,6 @@ def add_arguments(parser: CommandParser) -> None:
         "--display", type=yes_or_no, nargs="?", const=True, default=False, metavar="0|1", help="show boards"
     )
     group.add_argument("--json", metavar="FILE", help="write the result and all moves to FILE")
-    group.add_argument("--export", metavar="FILE", help="write the games as text, one a line")
     add_game(parser)
     add_nets(parser, 2)
     add_search(parser)
@@ -102,6 +101,7 @@ def add_arguments(parser: CommandParser) -> None:
         "--opponent-simulations", type=whole_number, metavar="N", help="of the second net [as --simulations]"
     )
     add_config(rare, MatchConfig, RARE_MATCH_FLAGS, parallel=None)
+    rare.add_argument("--export", metavar="FILE", help="write the games as text, one a line")
     add_workers(rare)
     rare.add_argument(
         "--train", type=yes_or_no, nargs="?", const=True, metavar="0|1", help="1: train with these options"
