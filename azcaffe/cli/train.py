@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Train a net by self-play: games by worker processes, updates by caffe.SGDSolver, resumable at any time.
+"""Train a net by self-play: games by workers, updates by caffe.SGDSolver, resumable at any time.
 
 Without --solver-file the published net and solver are written for the game into the run's folder. Ctrl-C or SIGTERM
 write a checkpoint and exit; `azcaffe train --resume DIR` goes on.
