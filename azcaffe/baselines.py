@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Test matches during training: against roll-outs at a rising level, and against the previous snapshot.
 
-As published, a match against roll-out Monte Carlo tree search ends in a verdict, and from a score of 0.9 on the opponent gets more
-playouts. The published program plays its games two by two between snapshots; here they are one match by the snapshot's
-own weights, because side by side they cost a fraction of the time. Matches run on the workers while training goes on.
-A match's opponent depends on the result of the one before, so they start one at a time, in the order of their snapshots.
+As published, a match against roll-out Monte Carlo tree search ends in a verdict, and from a score of 0.9 on the
+opponent gets more playouts. The published program plays its games two by two between snapshots; here they are one match
+by the snapshot's own weights, because side by side they cost a fraction of the time. Matches run on the workers while
+training goes on. A match's opponent depends on the result of the one before, so they start one at a time, in the order
+of their snapshots.
 """
 
 from __future__ import annotations

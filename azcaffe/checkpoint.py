@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Checkpoints: folders that are there whole or not at all.
 
-A checkpoint is written under a temporary name, every file and the folder are fsynced, then it is renamed; `manifest.json`
-holds the size and SHA-256 of every other file. So a run killed at any moment, or a full disk, leaves the previous one.
+A checkpoint is written under a temporary name, every file and the folder are fsynced, then it is renamed;
+`manifest.json` holds the size and SHA-256 of every other file. So a run killed at any moment, or a full disk, leaves
+the previous one.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if not isinstance(manifest, dict) or manifest.get("format") != "azcaffe checkpoint":
             raise CheckpointError(f"{path}: not a checkpoint of azcaffe")
         if manifest.get("version") != VERSION:
-            raise CheckpointError(f"{path}: checkpoint format {manifest.get('version')}, this program reads format {VERSION}")
+            raise CheckpointError(
+                f"{path}: checkpoint format {manifest.get('version')}, this program reads format {VERSION}"
+            )
         for name, expected in manifest["files"].items():
             if Path(name).name != name:
                 raise CheckpointError(f"{path}: damaged, its manifest names {name!r}")

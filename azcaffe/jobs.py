@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """What a training run asks of its worker processes: chunks of self-play games, and test matches.
 
-Both are functions of the job alone: the job carries the weights, the evaluation cache starts empty, and every game draws from its
-own stream. So it matters neither which worker runs a job, nor when, nor whether for the second time.
+Both are functions of the job alone: the job carries the weights, the evaluation cache starts empty, and every game
+draws from its own stream. So it matters neither which worker runs a job, nor when, nor whether for the second time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PlayJob:
 
 @dataclass(frozen=True)
 class PlayStats:
-    """The last result of a :class:`PlayJob`: playouts made, seconds taken, positions the cache knew and did not know."""
+    """The last result of a :class:`PlayJob`: playouts made, seconds taken, positions the cache knew and did not."""
 
     playouts: int
     seconds: float
@@ -94,7 +94,7 @@ class MatchScore:
 
 
 MatchPlayer = Callable[[Game, MatchJob, Evaluate, "Evaluate | None"], MatchScore]
-"""`play(game, job, evaluate, opponent_evaluate)`: plays the match; must pickle. The arena provides one (this stage may not import it)."""
+"""`play(game, job, evaluate, opponent_evaluate)` plays the match; must pickle. The arena, a later stage, has one."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _JobHandler:
         return self._match(job)
 
     def _net(self, which: int, weights: Weights) -> CachedEvaluator:
-        """Net number `which` with these weights, behind an empty cache: what a job finds must not depend on the one before."""
+        """Net number `which` with these weights, behind an empty cache: no job may depend on the one before."""
         if which not in self._nets:
             net = self._setup.make_net(self._setup.game)
             self._nets[which] = net, CachedEvaluator(net, self._setup.game, self._setup.cache)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """The replay buffer: positions of the newest games, stored as named columns in a ring.
 
-A position costs `cells + A * 2 + 14` bytes (no float planes: the planes are made when a batch is drawn), so 10,000 positions of 6x6 are
-1.2 MB. What is saved is restored exactly, the counts of everything ever appended included.
+A position costs `cells + A * 2 + 14` bytes (no float planes: the planes are made when a batch is drawn), so 10,000
+positions of 6x6 are 1.2 MB. What is saved is restored exactly, the counts of everything ever appended included.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ReplayBuffer:
         self._size += count
 
     def sample(self, rng: np.random.Generator, count: int, newest_generations: int | None = None) -> Samples:
-        """`count` positions drawn uniformly with replacement, from all or from those of the newest K generations of weights.
+        """`count` positions drawn uniformly with replacement, from all or from those of the newest generations.
 
         Raises:
             ReplayError: the buffer is empty.
@@ -218,7 +218,16 @@ def load_samples(path: Path, game: Game) -> tuple[Samples, dict]:
         raise ReplayError(f"{path}: no such replay file") from problem
     except OSError as problem:
         raise ReplayError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError, AttributeError) as problem:
+    except (
+        ValueError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        MemoryError,
+        AttributeError,
+    ) as problem:
         raise ReplayError(f"{path}: damaged or not a replay file ({problem})") from problem
     expected = meta.pop("sha256", None)
     like = empty_samples(game, 0)

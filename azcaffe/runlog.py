@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Records of a training run: the published CSV, a JSONL with everything else, and some games to step through.
 
-They receive records and decide nothing. After a crash the files may be ahead of the checkpoint that the run goes on from:
-opening them for iteration i drops every later line, so that a resumed run's log reads like an unbroken one's.
+They receive records and decide nothing. After a crash the files may be ahead of the checkpoint that the run goes on
+from: opening them for iteration i drops every later line, so that a resumed run's log reads like an unbroken one's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RunLog:
     """The three files of a run, open for appending."""
 
     def __init__(self, csv: Path, metrics: Path, games: Path, iteration: int = 0, game: int = 0) -> None:
-        """Open, or start, the files; lines after solver step `iteration` and games from number `game` on are dropped."""
+        """Open, or start, the files; lines after step `iteration` and games from number `game` on are dropped."""
         for path in (csv, metrics, games):
             path.parent.mkdir(parents=True, exist_ok=True)
         _trim(csv, lambda line: line == HEADER or _first_number(line) <= iteration, [HEADER])
@@ -74,7 +74,7 @@ class RunLog:
         print(json.dumps(record), file=self._metrics, flush=True)
 
     def game(self, record: dict[str, Any]) -> None:
-        """One self-play game as a JSON line; `record["game"]` is its number. Beyond MAX_GAME_LINES they are not written."""
+        """One self-play game as a JSON line, MAX_GAME_LINES at most; `record["game"]` is its number."""
         if self._room_for_games > 0:
             self._room_for_games -= 1
             print(json.dumps(record), file=self._games, flush=True)
@@ -105,7 +105,7 @@ def _json_number(line: str, key: str) -> float:
 
 
 def _trim(path: Path, keep: Callable[[str], bool], start: Iterable[str] = ()) -> int:
-    """Keep the lines of `path` that `keep` accepts; an empty or missing file gets the lines `start`. Returns how many remain."""
+    """Keep the lines of `path` that `keep` accepts, or `start` where none is left; returns how many there are."""
     old = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     lines = [line for line in old if keep(line)] or list(start)
     if lines != old:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Self-play: many games in lockstep, each turned into training samples.
 
-A game draws everything (root noise, moves, roll-outs, search lengths) from one random stream of its own, made from the seed and
-its number, so it does not matter which process plays it or when. The games of one call start together and none replaces a
-finished one: with the evaluator's cache cleared first, what comes out is a function of weights, seed and numbers alone.
+A game draws everything (root noise, moves, roll-outs, search lengths) from one random stream of its own, made from the
+seed and its number, so it does not matter which process plays it or when. The games of one call start together and none
+replaces a finished one: with the evaluator's cache cleared first, what comes out is a function of weights, seed and
+numbers alone.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class SelfPlayConfig:
     Attributes:
         temperature: moves are drawn in proportion to visits ** (1 / temperature), > 0.
         temperature_plies: after this many plies the most visited move is played; None: never (as published).
-        full_probability: share of the moves searched in full, 0 < p ≤ 1; the rest get `fast_simulations` playouts and no
-            noise, and give no sample ("playout cap randomization", Wu 2019, "Accelerating Self-Play Learning in Go", 3.1).
+        full_probability: share of the moves searched in full, 0 < p ≤ 1; the rest get `fast_simulations` playouts, no
+            noise, and give no sample ("playout cap randomization", Wu 2019, "Accelerating Self-Play Learning in Go").
         fast_simulations: playouts of those other moves.
     """
 
@@ -148,8 +149,8 @@ def play_games(
 ) -> Iterator[PlayedGame]:
     """Play the games numbered `game_ids` side by side; yields each as it ends.
 
-    `search_config.noise_epsilon` is the root noise of full searches. `tick(playouts)`, where given, is called after every
-    ply with the playouts just made.
+    `search_config.noise_epsilon` is the root noise of full searches. `tick(playouts)`, where given, is called after
+    every ply with the playouts just made.
     """
     recorders = [_Recorder(game, game_id, generation) for game_id in game_ids]
     rngs = [game_stream(seed, game_id) for game_id in game_ids]
@@ -180,7 +181,7 @@ def play_games(
 
 
 def _policy_targets(result: SearchResult, search_config: SearchConfig) -> NDArray[np.uint16]:
-    """(n, A) uint16 in proportion to the policy target: visit counts as they are, exactly, where they fit in 16 bits."""
+    """(n, A) uint16 in proportion to the policy target: visit counts, exactly as they are where 16 bits hold them."""
     if search_config.root == "gumbel":
         return np.rint(result.improved_policy * _LARGEST).astype(np.uint16)
     largest = result.visits.max(axis=1, keepdims=True)

@@ -55,7 +55,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         at_least_one = ("games", "batch_size", "warmup_batches", "games_per_round", "lockstep", "simulations")
-        limits = [(name, 1) for name in (*at_least_one, "max_positions", "max_games", "newest_only", "checkpoint_every")]
+        limits = [
+            (name, 1) for name in (*at_least_one, "max_positions", "max_games", "newest_only", "checkpoint_every")
+        ]
         limits += [(name, 0) for name in ("lag", "num_test", "num_test_previous", "seed")]
         for name, low in limits:
             value = getattr(self, name)
@@ -157,4 +159,3 @@ class Counters:
     results: list[int] = field(default_factory=lambda: [0, 0, 0])
     plies: int = 0
     elapsed: float = 0.0
-

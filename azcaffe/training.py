@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """The training loop: games from the workers into the replay buffer, batches from it into the solver.
 
-Games are numbered and come in rounds. Round r is played with the weights as they stood after the training on round r - 1 - lag, so
-workers play on while the trainer trains, and which weights a round uses is fixed by the schedule, never by timing.
+Games are numbered and come in rounds. Round r is played with the weights as they stood after the training on round
+r - 1 - lag, so workers play on while the trainer trains, and the schedule, not timing, says which weights a round uses.
 Games enter the buffer in the order of their numbers. Hence a run is a function of its settings and seed, whatever
 the workers' speed or number, and a stopped and resumed run equals an unbroken one.
 """
@@ -70,11 +70,18 @@ class Trainer:
             self.rng = np.random.default_rng([config.seed, TRAINER_STREAM])
             self.replay = ReplayBuffer(game, config.max_positions, config.max_games)
             first = solver.weights() if trained else None
-            self._weights: dict[int, Weights | None] = {r: first for r in range(config.lag + 1)}  # by round; None: roll-outs
+            self._weights: dict[int, Weights | None] = dict.fromkeys(
+                range(config.lag + 1), first
+            )  # by round; None: roll-outs
         else:
             self._restore(resume)
         self._log = RunLog(folder.log, folder.metrics, folder.games, solver.iteration, self.counters.next_game)
-        self._throughput = [0.0, 0.0, 0.0, 0.0]  # playouts, worker seconds, cache hits, misses since the log's last line
+        self._throughput = [
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+        ]  # playouts, worker seconds, cache hits, misses since the log's last line
         self._waited = 0.0
         self._began = self._line_began = time.monotonic()
 
@@ -218,7 +225,10 @@ class Trainer:
             | asdict(row)
             | {"learning_rate": solver.learning_rate, "generation": counters.rounds_closed}
             | {"buffer_positions": len(self.replay), "buffer_games": self.replay.games}
-            | {"playouts_per_second": round(playouts / seconds), "playouts_per_worker_second": round(playouts / max(1e-9, busy))}
+            | {
+                "playouts_per_second": round(playouts / seconds),
+                "playouts_per_worker_second": round(playouts / max(1e-9, busy)),
+            }
             | {"cache_hit_rate": round(hits / max(1, hits + misses), 4)}
             | {"trainer_waiting": round(self._waited / seconds, 4), "workers_waiting": round(pool.waiting_share(), 4)}
             | {"first_player": counters.results, "mean_plies": round(counters.plies / max(1, sum(counters.results)), 2)}
@@ -271,7 +281,9 @@ class Trainer:
         path, state, config = found.path, found.state, self.config
         try:
             if self.solver.iteration != state["iteration"]:
-                raise CheckpointError(f"{path}: its solver stands at {self.solver.iteration}, not at {state['iteration']}")
+                raise CheckpointError(
+                    f"{path}: its solver stands at {self.solver.iteration}, not at {state['iteration']}"
+                )
             self.counters = Counters(**state["counters"])
             self.rng = np.random.default_rng()
             self.rng.bit_generator.state = state["rng"]
@@ -283,7 +295,9 @@ class Trainer:
                 self._received[game_id] = PlayedGame(game_id, tuple(actions), winner, rows)
                 start += count
             self._weights = {r: load_weights(path / f"round-{r}.npz") if net else None for r, net in state["rounds"]}
-            self.matches.restore(state["matches"], {i: load_weights(path / f"snapshot-{i}.npz") for i in state["snapshots"]})
+            self.matches.restore(
+                state["matches"], {i: load_weights(path / f"snapshot-{i}.npz") for i in state["snapshots"]}
+            )
         except (KeyError, TypeError, ValueError, OSError, IndexError) as problem:
             raise CheckpointError(f"{path}: damaged ({type(problem).__name__} {problem})") from problem
 

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -158,10 +158,8 @@ class WorkerPool:
                 worker.received = 0
                 self._waited += time.monotonic() - max(worker.idle_since, self._measured_from)
                 worker.idle_since = None
-                try:
+                with suppress(OSError):  # it has died: the next poll finds its pipe closed and replaces it
                     worker.connection.send(worker.job[1])
-                except OSError:
-                    pass  # it has died; the next poll finds its pipe closed and replaces it
 
     def _receive(self, worker: _Worker, message: tuple[str, Any], events: list[Event]) -> None:
         kind, value = message
@@ -196,7 +194,9 @@ class WorkerPool:
         key = None if old.job is None else old.job[0]
         self._deaths[key] = self._deaths.get(key, 0) + 1
         if self._deaths[key] >= MAX_DEATHS:
-            raise WorkerError(f"{MAX_DEATHS} workers in a row died at the same work (the last: {how}); is there enough memory?")
+            raise WorkerError(
+                f"{MAX_DEATHS} workers in a row died at the same work (the last: {how}); is there enough memory?"
+            )
         if old.job is not None:
             self._queue.appendleft(old.job)
         self._workers[number] = self._start(number)
@@ -227,7 +227,7 @@ def _work(connection: Connection, setup: Setup) -> None:
             tell("done")
     except AzcaffeError as problem:
         tell("failed", str(problem))
-    except Exception:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+    except Exception:
         tell("crashed", traceback.format_exc())
 
 
@@ -251,7 +251,7 @@ def _quiet_signals() -> Iterator[None]:
 
 @contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """Processes started here run BLAS on one thread, unless the user says otherwise: cores are shared out by process."""
+    """Processes started here run BLAS on one thread, unless the user says otherwise: each has a core of its own."""
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
     if any(name in os.environ for name in names):
         yield

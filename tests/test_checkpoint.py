@@ -93,7 +93,11 @@ def test_another_version_and_a_path_outside_are_refused(tmp_path: Path) -> None:
 
 def test_weights_come_back_bit_for_bit(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    weights = {"a/b": [rng.normal(size=(3, 2, 1, 1)).astype(np.float32), np.float32([1e-38, 0.1])], "none": [], "c": [np.zeros(())]}
+    weights = {
+        "a/b": [rng.normal(size=(3, 2, 1, 1)).astype(np.float32), np.float32([1e-38, 0.1])],
+        "none": [],
+        "c": [np.zeros(())],
+    }
     save_weights(tmp_path / "w.npz", weights)
     loaded = load_weights(tmp_path / "w.npz")
     assert list(loaded) == list(weights)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from azcaffe.errors import ConfigError
 from azcaffe.games.registry import make_game
@@ -131,7 +132,7 @@ def test_every_truncation_is_reported(saved: Path) -> None:
     whole = saved.read_bytes()
     for length in [0, 1, 3, *range(100, len(whole), 97), len(whole) - 1]:
         saved.write_bytes(whole[:length])
-        with pytest.raises(ReplayError, match="damaged|not a replay file"):
+        with pytest.raises(ReplayError, match=r"damaged|not a replay file"):
             ReplayBuffer.load(saved, GAME)
 
 

@@ -42,8 +42,16 @@ def test_resume_drops_what_the_checkpoint_does_not_know(tmp_path: Path) -> None:
     again = open_log(tmp_path, iteration=500, game=50)
     again.row(row(750))
     again.close()
-    assert [line.split(";")[0] for line in (tmp_path / "log.csv").read_text().splitlines()] == ["Iter", "250", "500", "750"]
-    assert [json.loads(line)["iteration"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [250, 500]
+    assert [line.split(";")[0] for line in (tmp_path / "log.csv").read_text().splitlines()] == [
+        "Iter",
+        "250",
+        "500",
+        "750",
+    ]
+    assert [json.loads(line)["iteration"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [
+        250,
+        500,
+    ]
     assert [json.loads(line)["game"] for line in (tmp_path / "games.jsonl").read_text().splitlines()] == [25]
 
 

@@ -18,17 +18,20 @@ from azcaffe.selfplay import PlayedGame, Samples, SelfPlayConfig, play_games, va
 from tests.helpers.stub_net import StubNet
 
 GAME = make_game("tictactoe", height=3, width=3, connect=3)
+PUBLISHED = SelfPlayConfig()
 NOISY = SearchConfig(simulations=30, noise_epsilon=0.25)
 
 
-def play(ids: list[int], search: SearchConfig = NOISY, config: SelfPlayConfig = SelfPlayConfig(), seed: int = 5) -> list[PlayedGame]:
+def play(
+    ids: list[int], search: SearchConfig = NOISY, config: SelfPlayConfig = PUBLISHED, seed: int = 5
+) -> list[PlayedGame]:
     games = list(play_games(GAME, StubNet(GAME), search, config, seed, ids))
     assert sorted(game.game_id for game in games) == sorted(ids)
     return sorted(games, key=lambda game: game.game_id)
 
 
 class Script:
-    """An evaluator that leaves no choice: all its prior is on the next move of a list of moves, by the stones on the board."""
+    """An evaluator that leaves no choice: all prior is on the next move of a list, found by the stones on the board."""
 
     def __init__(self, game: Game, moves: list[int]) -> None:
         self.moves, self.num_actions = moves, game.num_actions

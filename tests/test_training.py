@@ -44,9 +44,17 @@ class Quiet:
         pass
 
 
-def trainer(folder: Path, config: TrainConfig = SMALL, resume: bool = False, game: Game = GAME, **extra: Any) -> Trainer:
+def trainer(
+    folder: Path, config: TrainConfig = SMALL, resume: bool = False, game: Game = GAME, **extra: Any
+) -> Trainer:
     setup = WorkerSetup(
-        game, LinearNet, SearchConfig(simulations=8, noise_epsilon=0.25), SelfPlayConfig(), config.seed, 1000, stub_match
+        game,
+        LinearNet,
+        SearchConfig(simulations=8, noise_epsilon=0.25),
+        SelfPlayConfig(),
+        config.seed,
+        1000,
+        stub_match,
     )
     found = latest_checkpoint(folder / "checkpoints") if resume else None
     solver = LinearSolver(game, found.path / f"{SOLVER_STEM}.npz" if found else None)
@@ -72,7 +80,11 @@ class StopAfter:
 def outcome(run: Trainer) -> dict[str, Any]:
     """Everything that two equal runs must agree on."""
     lines = [json.loads(line) for line in run.folder.metrics.read_text().splitlines()]
-    matches = {(m["snapshot"], m["opponent"]): (m["wins"], m.get("opponent_simulations")) for m in lines if m["kind"] == "match"}
+    matches = {
+        (m["snapshot"], m["opponent"]): (m["wins"], m.get("opponent_simulations"))
+        for m in lines
+        if m["kind"] == "match"
+    }
     contents = run.replay.contents()
     log = [line.split(";")[:5] for line in run.folder.log.read_text().splitlines()]  # a match may end a line later
     return {
@@ -122,7 +134,9 @@ def test_the_opponent_rises_as_published(unbroken: Trainer) -> None:
     level = 8
     for match in matches:  # score 0.9 or more: 8 playouts more, 80 at most
         assert match["opponent_simulations"] == level
-        assert match["verdict"] == ("better" if match["score"] >= 0.55 else "as good" if match["score"] >= 0.45 else "weaker")
+        assert match["verdict"] == (
+            "better" if match["score"] >= 0.55 else "as good" if match["score"] >= 0.45 else "weaker"
+        )
         level = min(80, level + 8) if match["score"] >= 0.9 else level
     assert level >= 3 * 8  # the stub lets the net win the first matches
     previous = [line for line in lines if line["kind"] == "match" and line["opponent"] == "previous"]
@@ -150,7 +164,7 @@ def test_stopped_and_resumed_is_not_stopped(unbroken: Trainer, tmp_path: Path, a
 
 
 def test_a_checkpoint_period_is_all_that_a_crash_costs(unbroken: Trainer, tmp_path: Path) -> None:
-    """The run breaks off without a word at iteration 137; going on from the checkpoint at 130 ends in the same place."""
+    """The run breaks off at iteration 137 without a word; going on from the checkpoint at 130 ends in the same."""
     config = replace(SMALL, checkpoint_every=10)
     run = trainer(tmp_path, config)
 
@@ -232,7 +246,7 @@ def test_turned_samples_are_the_positions_of_turned_games() -> None:
 
 
 def test_r20_the_cell_map_moves_every_part() -> None:
-    # CASES R20: a stone in column 0 and the policy on column 0 of a 6x7 gravity board are both at column 6 in the mirror.
+    # CASES R20: a stone in column 0 of a 6x7 gravity board and the policy on it are both at column 6 in the mirror.
     game = make_game("connectn", height=6, width=7, connect=4)
     state = game.play(game.initial(1), np.array([0]))
     [played] = list(play_games(game, StubNet(game), SearchConfig(simulations=2), SelfPlayConfig(), 0, [0]))
@@ -258,7 +272,8 @@ def test_planes_of_samples_are_the_planes_the_net_saw() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [({"games": 0}, "games"), ({"steps_per_game": 0}, "steps_per_game"), ({"lag": -1}, "lag"), ({"seed": -1}, "seed"),
-     ({"max_positions": None}, "limit"), ({"max_positions": 600}, "below 5 batches of 128"), ({"newest_only": 0}, "newest_only")],
+     ({"max_positions": None}, "limit"), ({"max_positions": 600}, "below 5 batches of 128"),
+     ({"newest_only": 0}, "newest_only")],
 )  # fmt: skip
 def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):

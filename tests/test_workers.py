@@ -73,18 +73,18 @@ def test_r10_a_killed_worker_is_replaced_and_its_job_repeated_without_doubles() 
 def test_a_job_that_kills_every_worker_ends_the_pool_not_the_patience() -> None:
     with WorkerPool(1, count_setup) as pool:
         pool.submit("x", ("die", None))
-        with pytest.raises(WorkerError, match="3 workers in a row died at the same work .*exit code 3"):
+        with pytest.raises(WorkerError, match=r"3 workers in a row died at the same work .*exit code 3"):
             drain(pool, 1)
     with WorkerPool(1, dying_setup) as pool, pytest.raises(WorkerError, match="exit code 7"):
         drain(pool, 1)
 
 
 def test_errors_of_a_job_reach_the_caller() -> None:
-    with WorkerPool(1, broken_setup) as pool, pytest.raises(WorkerError, match="^the net does not fit$"):
+    with WorkerPool(1, broken_setup) as pool, pytest.raises(WorkerError, match=r"^the net does not fit$"):
         drain(pool, 1)
     with WorkerPool(1, count_setup) as pool:
         pool.submit("x", ("refuse", "no such move"))
-        with pytest.raises(WorkerError, match="^no such move$"):
+        with pytest.raises(WorkerError, match=r"^no such move$"):
             drain(pool, 1)
     with WorkerPool(1, count_setup) as pool:
         pool.submit("x", ("bug", "key"))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """A training run's folder: made whole before the first game, found again by --resume.
 
-    config.json          every option, and the game
-    NAME.prototxt        the net; solver.prototxt: the solver. Copies: the run does not depend on the originals
-    log.csv              the published log; metrics.jsonl: everything else; games.jsonl: each round's first game
-    weights/             NAME_iter_N.caffemodel at each snapshot
-    checkpoints/         the last two
+config.json          every option, and the game
+NAME.prototxt        the net; solver.prototxt: the solver. Copies: the run does not depend on the originals
+log.csv              the published log; metrics.jsonl: everything else; games.jsonl: each round's first game
+weights/             NAME_iter_N.caffemodel at each snapshot
+checkpoints/         the last two
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def resumed_run(
     model, solver_file = path / f"{name}.prototxt", path / SOLVER_FILE
     with _locked(path):
         found = latest_checkpoint(folder.checkpoints) if folder.checkpoints.is_dir() else None
-        for line in (found.damaged if found else ()):
+        for line in found.damaged if found else ():
             reporter.message(f"{line}; the one before is used")
         game, encoding = _with_history(game, model, options)
         configs = _configs(options)
