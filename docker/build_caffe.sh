@@ -12,7 +12,7 @@
 # A wheel is put in place by one rename at the very end, under a lock: an interrupted build leaves nothing that is used.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../launch/common.sh"
+. "$here/common.sh"
 
 python=${PYTHON:-/usr/bin/python3}
 suite=bullseye    # the last Debian release that shipped Caffe's source
@@ -44,6 +44,7 @@ fetch_source() {
   local folder=$1 keyring=/usr/share/keyrings/debian-archive-keyring.gpg codename mirrors mirror options
   codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
   [ -f "$keyring" ] || need_packages "checking the signature of Caffe's source" debian-archive-keyring
+  # shellcheck disable=SC2016  # apt-get fills these in
   mirrors=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Identifier: Packages' |
     awk -v release="$codename" '$1 == release && $2 == "main" && !seen[$3]++ { print $3 }')
   [ -n "$mirrors" ] || fail "the machine's package sources name no mirror for ${codename:-its release}, main: add one, or set CAFFE_SOURCE to a Caffe 1.0 source tree"
@@ -63,13 +64,13 @@ fetch_source() {
 
 # show_progress LOG : ninja's output into LOG, and "[n/N]" as it goes (a line every tenth part where it is no terminal)
 show_progress() {
-  local line last=-1 done total
+  local line last=-1 number total
   while IFS= read -r line; do
     printf '%s\n' "$line" >>"$1"
     [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
-    done=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
-    if [ -t 2 ]; then printf '\r    compiling %s/%s ' "$done" "$total" >&2
-    elif [ $((done * 10 / total)) != $last ]; then last=$((done * 10 / total)); say "    compiling $done/$total"; fi
+    number=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
+    if [ -t 2 ]; then printf '\r    compiling %s/%s ' "$number" "$total" >&2
+    elif [ $((number * 10 / total)) != $last ]; then last=$((number * 10 / total)); say "    compiling $number/$total"; fi
   done
   [ ! -t 2 ] || printf '\n' >&2
 }
@@ -128,7 +129,7 @@ need_packages "building Caffe" "${build_packages[@]}"
 [ -f "$(ask_python 'sysconfig.get_path("include")')/Python.h" ] ||
   fail "the C headers of $python are missing: install python3-dev, or set PYTHON=/usr/bin/python3"
 compgen -G "/usr/lib/*/libboost_python$version*.so" >/dev/null ||
-  fail "Boost.Python on this machine is not for Python 3.${version#3} ($python): set PYTHON to the interpreter it is for ($(ls /usr/lib/*/libboost_python3*.so 2>/dev/null | sed 's/.*python\(3\)\([0-9]*\).*/\1.\2/' | sort -u | xargs || true))"
+  fail "Boost.Python on this machine is not for Python 3.${version#3} ($python): set PYTHON to a Python $(printf '%s\n' /usr/lib/*/libboost_python3*.so | sed 's/.*_python3\([0-9]*\).*/3.\1/' | sort -u | xargs)"
 
 rm -rf "$cache/build-$key".*                 # what a killed build left; the lock says that none is running
 work=$(mktemp -d "$cache/build-$key.XXXXXX")
