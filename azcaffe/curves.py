@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Reading training curves back: the published CSV, written by this package, by the original program, or by a spreadsheet."""
+"""Reading training curves back: the published CSV, as this package, the original program or a spreadsheet writes it."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def log_path(path: Path) -> Path:
 def read_curves(path: Path, name: str | None = None) -> Curves:
     """Read a log file or a run folder; `name` defaults to the folder's or file's own.
 
-    Empty fields are NaN, a decimal comma is accepted, a repeated header (two runs in one file) is skipped, and so is a last
-    line cut short: the run may be writing it now.
+    Empty fields are NaN, a decimal comma is accepted, a repeated header (two runs in one file) is skipped, and so is a
+    last line cut short: the run may be writing it now.
 
     Raises:
         LogError: no such file, another format, or a line that is none of the above.
@@ -97,9 +97,8 @@ def _columns(file: Path, text: str) -> dict[str, NDArray[np.float64]]:
     header = [word.strip() for word in rows[0]] if rows else []
     missing = [title for title in COLUMNS.values() if title not in header]
     if missing:
-        raise LogError(
-            f"{file}: not a training log: its first line has no column {missing[0]!r} (wanted: {';'.join(COLUMNS.values())})"
-        )
+        wanted = ";".join(COLUMNS.values())
+        raise LogError(f"{file}: not a training log: its first line has no {missing[0]!r} (wanted: {wanted})")
     places = [header.index(title) for title in COLUMNS.values()]
     values: list[list[float]] = []
     for number, row in enumerate(rows[1:], 2):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Pictures of training: the published program's four panels, and Elo over training. Needs the extra `plots` (matplotlib).
+"""Pictures of training: the published program's four panels, and Elo over training. Needs matplotlib (extra `plots`).
 
-Colours are Okabe and Ito's, which people with any common colour blindness can tell apart; runs differ in dash and marker too,
-so that a black-and-white print still reads.
+Colours are Okabe and Ito's, which people with any common colour blindness can tell apart; runs differ in dash and
+marker too, so that a black-and-white print still reads.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def plot_elo(report: Path, output: Path, title: str | None = None) -> None:
         elo = np.array([row.elo for row in trained])
         order = np.argsort(at, kind="stable")
         axes.errorbar(
-            at[order], elo[order], yerr=_bars(trained, order), color=COLOURS[0], marker="o", markersize=4, linewidth=1.5,
-            capsize=3, elinewidth=1, label="nets in training (bars: 95 %)",
+            at[order], elo[order], yerr=_bars(trained, order), color=COLOURS[0], marker="o", markersize=4,
+            linewidth=1.5, capsize=3, elinewidth=1, label="nets in training (bars: 95 %)",
         )  # fmt: skip
     for number, row in enumerate(fixed[: MAX_RUNS - 1], 1):
         axes.axhline(row.elo, color=COLOURS[number], linestyle=DASHES[number % 4], linewidth=1.2, label=row.name)
@@ -147,7 +147,8 @@ def read_ratings(report: Path) -> list[RatedNet]:
 def _rated(row: dict[str, Any]) -> RatedNet:
     low, high = row.get("interval") or (None, None)
     games, iteration = row.get("games_trained"), row.get("iteration")
-    return RatedNet(str(row["name"]), float(row["elo"]), low, high, games if games is not None else iteration, games is not None)
+    at = games if games is not None else iteration
+    return RatedNet(str(row["name"]), float(row["elo"]), low, high, at, games is not None)
 
 
 def _bars(rows: Sequence[RatedNet], order: NDArray[np.intp]) -> NDArray[np.float64] | None:

@@ -16,10 +16,12 @@ EXAMPLE = "azcaffe plot runs/a runs/b/log.csv --output curves.svg"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Logs, the picture, and how the runs are called."""
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help="log files or run folders, up to 8, overlaid")
-    parser.add_argument("--output", "-o", type=Path, default=Path("curves.png"), help="picture: .png, .svg or .pdf [curves.png]")
+    parser.add_argument(
+        "--output", "-o", type=Path, default=Path("curves.png"), help="picture: .png, .svg or .pdf [curves.png]"
+    )
     parser.add_argument("--names", nargs="+", metavar="NAME", help="what to call the runs, in the order of the logs")
     parser.add_argument("--title", help="heading of the picture")
-    parser.add_argument("--elo", type=Path, metavar="FILE", help="draw Elo over training from the output of rate --json")
+    parser.add_argument("--elo", type=Path, metavar="FILE", help="draw Elo over training from the JSON of azcaffe rate")
 
 
 def run(args: argparse.Namespace) -> int:

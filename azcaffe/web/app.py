@@ -70,9 +70,18 @@ class Desk:
     async def analyse(self, session: Session, ply: int, simulations: int) -> Analysis:
         """Search the position after `ply` moves; an answer already known with that many playouts is used again.
 
+        The game may change meanwhile (no lock is held: whoever moves or takes back ends the search), so a session
+        never has more than one search going.
+
         Raises:
             Overloaded: too many requests wait.
+            OutOfStep: another request of this game ended the search, or the game is over there.
         """
+        if ply > session.ply:
+            raise OutOfStep(f"the game has {session.ply} moves")
+        state = session.states[ply]
+        if state.over[0]:
+            raise OutOfStep("the game is over there")
         most = self.searches.limits.max_simulations
         if simulations > most:
             raise UnknownOffer(f"this server makes at most {most} playouts a move")
@@ -81,9 +90,19 @@ class Desk:
         known = session.analyses.get(ply)
         if known is not None and known.playouts == simulations:
             return known
-        state, seed = session.states[ply], (session.seed + ply) % 2**32
-        future = self.searches.submit(session.game, session.net.source, state, simulations, seed)
-        return await asyncio.wrap_future(future)
+        session.stop_search()
+        seed = (session.seed + ply) % 2**32
+        search = session.search = self.searches.submit(session.game, session.net.source, state, simulations, seed)
+        try:
+            found = await asyncio.wrap_future(search)
+        except asyncio.CancelledError:
+            if search is session.search:  # not ended by the game: the server is stopping, or the client has gone
+                raise
+            raise OutOfStep("the game has moved on") from None
+        if ply > session.ply or session.states[ply] is not state:
+            raise OutOfStep("the game has moved on")
+        session.learn(ply, found)
+        return found
 
 
 def create_app(
@@ -91,7 +110,8 @@ def create_app(
     sessions: SessionStore | None = None, hosts: Sequence[str] = (),
 ) -> FastAPI:  # fmt: skip
     """The application; its search thread lives as long as the server (ASGI lifespan)."""
-    desk = Desk(catalog or Catalog(), shelf or RunShelf(), SearchService(limits or EngineLimits()), sessions or SessionStore())
+    searches = SearchService(limits or EngineLimits())
+    desk = Desk(catalog or Catalog(), shelf or RunShelf(), searches, sessions or SessionStore())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -102,7 +122,7 @@ def create_app(
     app = FastAPI(
         title="azcaffe", version="1", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
     )
-    app.add_middleware(Guard, hosts=hosts)  # type: ignore[arg-type]
+    app.add_middleware(Guard, hosts=hosts)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(AzcaffeError, _mistake)
     app.include_router(_games(desk), prefix="/api", responses=ERRORS)
@@ -155,45 +175,36 @@ def _games(desk: Desk) -> APIRouter:
     async def move(id: SessionId, body: models.Move) -> models.GameView:
         """A person's move."""
         session = desk.sessions.get(id)
-        async with session.lock:
-            _in_step(session, body.ply)
-            session.play(body.action)
-            return game_view(session)
+        _in_step(session, body.ply)
+        session.play(body.action)
+        return game_view(session)
 
     @router.post("/games/{id}/reply")
     async def reply(id: SessionId, body: models.Reply) -> models.ReplyView:
         """The net's move."""
         session = desk.sessions.get(id)
-        async with session.lock:
-            _in_step(session, body.ply)
-            analysis = await desk.analyse(session, body.ply, body.simulations)
-            session.learn(body.ply, analysis)
-            view = analysis_view(session.game, session.states[-1], body.ply, analysis)
-            session.play(_draw(session, analysis) if body.variety else analysis.best)
-            return models.ReplyView(game=game_view(session), analysis=view)
+        _in_step(session, body.ply)
+        analysis = await desk.analyse(session, body.ply, body.simulations)
+        _in_step(session, body.ply)
+        view = analysis_view(session.game, session.states[-1], body.ply, analysis)
+        session.play(_draw(session, analysis) if body.variety else analysis.best)
+        return models.ReplyView(game=game_view(session), analysis=view)
 
     @router.post("/games/{id}/analysis")
     async def analysis(id: SessionId, body: models.Look) -> models.AnalysisView:
         """What the net makes of a position of the game."""
         session = desk.sessions.get(id)
-        async with session.lock:
-            if body.ply > session.ply:
-                raise OutOfStep(f"the game has {session.ply} moves")
-            if session.states[body.ply].over[0]:
-                raise OutOfStep("the game is over there")
-            found = await desk.analyse(session, body.ply, body.simulations)
-            session.learn(body.ply, found)
-            return analysis_view(session.game, session.states[body.ply], body.ply, found)
+        found = await desk.analyse(session, body.ply, body.simulations)
+        return analysis_view(session.game, session.states[body.ply], body.ply, found)
 
     @router.post("/games/{id}/undo")
     async def undo(id: SessionId, body: models.Undo) -> models.GameView:
         """Take moves back."""
         session = desk.sessions.get(id)
-        async with session.lock:
-            if body.ply > session.ply:
-                raise OutOfStep(f"the game has {session.ply} moves")
-            session.undo_to(body.ply)
-            return game_view(session)
+        if body.ply > session.ply:
+            raise OutOfStep(f"the game has {session.ply} moves")
+        session.undo_to(body.ply)
+        return game_view(session)
 
     return router
 

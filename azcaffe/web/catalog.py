@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""What the server lets people play: the games and boards, and the nets it was started with. Requests name them, never files."""
+"""What people may play: games, boards, and the nets the server was started with. Requests name them, never files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NetOffer:
 
 
 ROLLOUTS = NetOffer(
-    "rollouts", "No net: MCTS with random roll-outs", Source("rollouts", RolloutEvaluator), policy=False
+    "rollouts", "Roll-out MCTS (no net)", Source("rollouts", RolloutEvaluator), policy=False
 )
 
 

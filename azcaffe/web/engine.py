@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""One thread searches for all players: requests for the same game and net run in lockstep, so the net sees full batches.
+"""One thread searches for all players: requests for the same game and net run in lockstep, in batches for the net.
 
-Playouts are made in turns of :data:`TURN` for every search in progress. A new request joins at the next turn and a short
-one leaves early, so a thousand playouts for one player never hold up fifty for another. A search depends on its own
-position, playouts and seed only, not on who else is playing.
+Playouts are made in turns of :data:`TURN` for every search in progress. A new request joins at the next turn and a
+short one leaves early, so a thousand playouts for one player never hold up fifty for another. A search depends on its
+own position, playouts and seed only, not on who else is playing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class EngineLimits:
     """
 
     max_simulations: int = 1600
-    max_seconds: float = 20.0
+    max_seconds: float = 10.0
     max_waiting: int = 256
     max_engines: int = 8
     slots: int = 32
@@ -89,7 +89,7 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Source:
-    """Where evaluations come from: `key` tells sources apart, `open(game)` makes the evaluator, in the search thread."""
+    """Where evaluations come from: `key` tells sources apart, `open(game)` makes the evaluator in the search thread."""
 
     key: str
     open: Callable[[Game], Evaluate]
@@ -105,6 +105,10 @@ class _Job:
     deadline: float
     future: Future[Analysis] = field(default_factory=Future)
     made: int = 0
+
+    def fail(self, error: Exception) -> None:
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
 
 
 class _Engine:
@@ -122,7 +126,11 @@ class _Engine:
         self._search.reset([slot], job.state, [job.rng])
 
     def turn(self) -> None:
-        """Up to TURN playouts more for everybody; who has enough is answered and leaves."""
+        """Up to TURN playouts more for everybody; who has enough, or has lost interest, leaves."""
+        for slot in [slot for slot, job in self.jobs.items() if job.future.cancelled()]:
+            self.leave(slot)
+        if not self.jobs:
+            return
         slots = np.array(sorted(self.jobs), np.intp)
         jobs = [self.jobs[slot] for slot in slots]
         budget = np.array([min(TURN, job.simulations - job.made) for job in jobs])
@@ -138,7 +146,8 @@ class _Engine:
                 float(result.value[row]), float(result.net_value[row]), line, job.made,
             )  # fmt: skip
             self.leave(slot)
-            job.future.set_result(answer)
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_result(answer)
 
     def leave(self, slot: int) -> None:
         del self.jobs[slot]
@@ -148,7 +157,7 @@ class _Engine:
         for slot in list(self.jobs):
             job = self.jobs[slot]
             self.leave(slot)
-            job.future.set_exception(error)
+            job.fail(error)
 
 
 class SearchService:
@@ -175,6 +184,8 @@ class SearchService:
 
     def submit(self, game: Game, source: Source, state: State, simulations: int, seed: int) -> Future[Analysis]:
         """Ask for a search of `state` (B = 1, not over); 0 simulations: the net's opinion alone.
+
+        Cancelling the future ends the search at its next turn.
 
         Raises:
             Overloaded: too many requests are waiting, or the service has stopped.
@@ -215,7 +226,9 @@ class SearchService:
         return [engine for engine in self._engines.values() if engine.jobs]
 
     def _admit(self, job: _Job) -> bool:
-        """Give `job` a place; False: it has to wait for one."""
+        """Give `job` a place, unless nobody waits for it any more; False: it has to wait for one."""
+        if job.future.cancelled():
+            return True
         key = (job.game.name, job.game.history, job.source.key)
         engine = self._engines.get(key)
         if engine is None:
@@ -225,7 +238,7 @@ class SearchService:
                 engine = self._engines[key] = _Engine(job.game, job.source, self.limits)
             except Exception as error:
                 LOG.exception("a net could not be opened")
-                job.future.set_exception(error)
+                job.fail(error)
                 return True
         if not engine.free:
             return False
@@ -243,6 +256,6 @@ class SearchService:
     def _fail_all(self, waiting: list[_Job]) -> None:
         stopped = Overloaded("the server is stopping")
         for job in waiting:
-            job.future.set_exception(stopped)
+            job.fail(stopped)
         for engine in self._engines.values():
             engine.fail(stopped)

@@ -99,8 +99,8 @@ class MoveView(BaseModel):
 class PositionView(BaseModel):
     """A position of the game.
 
-    `board`: one of `x`, `o` and `.` a square, row by row, empty for games shown as `text`. `cell`: the square of the last
-    stone. `value`: what the search expects, as the first player sees it, null where nobody looked.
+    `board`: one of `x`, `o` and `.` a square, row by row, empty for games shown as `text`. `cell`: the square of the
+    last stone. `value`: what the search expects, as the first player sees it, null where nobody looked.
     """
 
     ply: int

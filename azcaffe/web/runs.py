@@ -33,7 +33,7 @@ class UnknownRun(AzcaffeError):
 
 
 class RunShelf:
-    """The run folders among `folders` and their children. Requests name a run by its number in the list, never by a path."""
+    """The run folders among `folders` and their children. Requests name a run by its number here, never by a path."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
         self._folders = [folder.resolve() for folder in folders]
@@ -55,8 +55,10 @@ class RunShelf:
         folder = self._folder(id_)
         view = self._view(folder)
         log = self._read(folder / LOG_NAME, read_curves)
-        rows = [] if log is None else np.unique(np.linspace(0, max(0, len(log) - 1), MAX_POINTS).astype(int))[: len(log)]
-        columns = {name: [_finite(x) for x in getattr(log, name)[rows]] for name in COLUMNS} if log is not None else {}
+        columns: dict[str, list[float | None]] = {}
+        if log is not None and len(log):
+            rows = np.unique(np.linspace(0, len(log) - 1, MAX_POINTS).astype(int))
+            columns = {name: [_finite(x) for x in getattr(log, name)[rows]] for name in COLUMNS}
         records = self._read(folder / METRICS_NAME, _json_lines) or []
         lines = _thin([record for record in records if record.get("kind") == "line"])
         against_rollouts = [r for r in records if r.get("kind") == "match" and r.get("opponent") == "rollout"]

@@ -32,8 +32,8 @@ HEADERS = {
 class Guard:
     """Adds the security headers, and refuses foreign Host names, cross-site requests and large bodies.
 
-    A page elsewhere that makes its name resolve to this machine ("DNS rebinding") still sends its own name as Host: so only
-    addresses, `localhost` and the names given are answered.
+    A page elsewhere that makes its name resolve to this machine ("DNS rebinding") still sends its own name as Host: so
+    only addresses, `localhost` and the names given are answered.
     """
 
     def __init__(self, app: App, hosts: Iterable[str] = ()) -> None:
@@ -78,7 +78,7 @@ def _is_api(scope: Scope) -> bool:
 
 
 def _caching(scope: Scope, message: Message) -> list[tuple[bytes, bytes]]:
-    """The page is checked for a newer one at each visit, answers are not stored (but those with an ETag are checked)."""
+    """The page is checked for a newer one at each visit; answers are not stored, those with an ETag are checked."""
     tagged = any(name.lower() == b"etag" for name, _ in message.get("headers", []))
     return [(b"cache-control", b"no-cache" if tagged or not _is_api(scope) else b"no-store")]
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from azcaffe.errors import AzcaffeError
 from azcaffe.games.base import Game, State
 from azcaffe.web.catalog import NetOffer
 from azcaffe.web.engine import Analysis
+from azcaffe.web.models import Human
 
 NO_SESSION = "this game is no longer on the server: start a new one"
 
@@ -33,18 +34,18 @@ class Session:
         states: positions with B = 1, the start first.
         actions: the moves between them.
         analyses: by ply, the search with the most playouts so far.
-        lock: held while a request changes the game.
+        search: the one in progress; a player has one at a time.
         seed: of its searches and of varied openings.
     """
 
     id: str
     game: Game
     net: NetOffer
-    human: str
+    human: Human
     states: list[State]
     actions: list[int] = field(default_factory=list)
     analyses: dict[int, Analysis] = field(default_factory=dict)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    search: Future[Analysis] | None = None
     seed: int = field(default_factory=lambda: secrets.randbits(32))
 
     @property
@@ -63,14 +64,22 @@ class Session:
         Raises:
             GameError: it is not legal.
         """
+        self.stop_search()
         self.states.append(self.game.play(self.states[-1], np.array([action])))
         self.actions.append(action)
 
     def undo_to(self, ply: int) -> None:
         """Take back all moves after `ply` of them."""
+        self.stop_search()
         del self.states[ply + 1 :], self.actions[ply:]
         for known in [known for known in self.analyses if known > ply]:
             del self.analyses[known]
+
+    def stop_search(self) -> None:
+        """End the search in progress, if there is one: the player is no longer interested."""
+        if self.search is not None:
+            self.search.cancel()
+            self.search = None
 
     def learn(self, ply: int, analysis: Analysis) -> None:
         """Keep an analysis, unless a longer one of the same position is known."""
@@ -80,7 +89,7 @@ class Session:
 
 
 class SessionStore:
-    """At most `capacity` sessions, each for `lifetime` seconds after it was last asked for; the least recently used goes first."""
+    """At most `capacity` sessions, each for `lifetime` seconds after its last use; the longest unused goes first."""
 
     def __init__(
         self, capacity: int = 1000, lifetime: float = 3600.0, clock: Callable[[], float] = time.monotonic
@@ -93,11 +102,11 @@ class SessionStore:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, game: Game, net: NetOffer, human: str) -> Session:
+    def create(self, game: Game, net: NetOffer, human: Human) -> Session:
         """A new game, at its start."""
         self._expire()
         while len(self._sessions) >= self._capacity:
-            self._sessions.popitem(last=False)
+            self._sessions.popitem(last=False)[1][1].stop_search()
         session = Session(secrets.token_urlsafe(16), game, net, human, [game.initial(1)])
         self._sessions[session.id] = (self._clock(), session)
         return session
@@ -123,8 +132,10 @@ class SessionStore:
             UnknownSession: there is none.
         """
         self._expire()
-        if self._sessions.pop(id_, None) is None:
+        _, session = self._sessions.pop(id_, (0.0, None))
+        if session is None:
             raise UnknownSession(NO_SESSION)
+        session.stop_search()
 
     def _expire(self) -> None:
         oldest_allowed = self._clock() - self._lifetime

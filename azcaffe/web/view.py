@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def game_view(session: Session) -> GameView:
 
 def _common(
     game: Game, states: Sequence[State], actions: Sequence[int], analyses: dict[int, Analysis]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     last = states[-1]
     return {
         "game": game.name,

@@ -8,15 +8,17 @@ export class Problem extends Error {
   }
 }
 
-async function call(method, path, body) {
+async function call(method, path, body, signal) {
   let response;
   try {
     response = await fetch(`/api${path}`, {
       method,
       headers: body === undefined ? {} : { "content-type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
     });
-  } catch {
+  } catch (reason) {
+    if (reason.name === "AbortError") throw reason;
     throw new Problem(0, "The server does not answer.");
   }
   if (response.status === 204) return null;
@@ -26,10 +28,10 @@ async function call(method, path, body) {
 }
 
 /** Waits and asks again while the server is too busy, five times at most. */
-async function patient(method, path, body) {
+async function patient(method, path, body, signal) {
   for (let attempt = 0; ; attempt += 1) {
     try {
-      return await call(method, path, body);
+      return await call(method, path, body, signal);
     } catch (problem) {
       if (problem.status !== 503 || attempt === 5) throw problem;
       await new Promise((done) => { setTimeout(done, 500 * 2 ** attempt); });
@@ -44,7 +46,7 @@ export const api = {
   forget: (id) => call("DELETE", `/games/${id}`),
   move: (id, ply, action) => call("POST", `/games/${id}/moves`, { ply, action }),
   reply: (id, ply, simulations, variety) => patient("POST", `/games/${id}/reply`, { ply, simulations, variety }),
-  analysis: (id, ply, simulations) => patient("POST", `/games/${id}/analysis`, { ply, simulations }),
+  analysis: (id, ply, simulations, signal) => patient("POST", `/games/${id}/analysis`, { ply, simulations }, signal),
   undo: (id, ply) => call("POST", `/games/${id}/undo`, { ply }),
   runs: () => call("GET", "/runs"),
   curves: (id) => call("GET", `/runs/${id}/curves`),

@@ -41,7 +41,7 @@ export class Board {
     const columns = kind === "columns";
     const grid = h("div", {
       class: `board ${kind}`, role: columns ? "table" : "grid", "aria-label": "Board",
-      "--rows": height, "--columns": width, onkeydown: (event) => this.key(event),
+      onkeydown: (event) => this.key(event),
     });
     if (kind === "text") {
       this.text = h("pre", { class: "text", "aria-label": "Board" });
@@ -52,12 +52,14 @@ export class Board {
     for (let row = 0; row < height; row += 1) {
       const line = h("div", { class: "row", role: "row" });
       for (let column = 0; column < width; column += 1) {
-        line.append(this.buildCell(row * width + column, kind));
+        line.append(this.buildCell(row * width + column, kind, row));
       }
       grid.append(line);
     }
     const names = columns ? [...Array(width).keys()] : [...LETTERS.slice(0, width)];
-    const frame = h("div", { class: `frame ${kind}`, "--rows": height, "--columns": width });
+    const frame = h("div", { class: `frame ${kind}` });
+    this.root.style.setProperty("--rows", height);
+    this.root.style.setProperty("--columns", width);
     if (columns) frame.append(this.buildDrops(width));
     frame.append(grid, h("div", { class: "names across", "aria-hidden": "true" }, ...names.map((name) => h("span", {}, name))));
     if (!columns) {
@@ -67,7 +69,7 @@ export class Board {
     this.root.replaceChildren(frame);
   }
 
-  buildCell(cell, kind) {
+  buildCell(cell, kind, row) {
     const heat = h("span", { class: "heat" });
     const policy = h("span", { class: "share policy" });
     const visits = h("span", { class: "share visits" });
@@ -78,10 +80,12 @@ export class Board {
         class: "cell", role: "cell", onclick: () => this.choose(cell), onpointerenter: () => this.hover(cell),
         onpointerleave: () => this.hover(null),
       }, ...parts);
+      square.style.setProperty("--row", row);
       this.cells.push({ square, heat, policy, visits, stone });
       return square;
     }
     const square = h("button", { type: "button", class: "cell", tabindex: -1, onclick: () => this.choose(cell) }, ...parts);
+    square.style.setProperty("--row", row);
     this.cells.push({ square, heat, policy, visits, stone });
     return h("div", { role: "gridcell", class: "holder" }, square);
   }
@@ -111,10 +115,10 @@ export class Board {
       }
       const prior = move && policy ? policy.get(move.action) ?? 0 : null;
       const share = move && visits ? visits.get(move.action) ?? 0 : null;
-      heat.style.setProperty("--heat", prior === null ? 0 : prior / most);
+      heat.style.setProperty("--depth", prior === null ? 0 : prior / most);
       part.policy.textContent = prior !== null && prior >= 0.005 ? percent(prior) : "";
       part.visits.textContent = share !== null && share >= 0.005 ? percent(share) : "";
-      part.visits.style.setProperty("--share", share ?? 0);
+      square.style.setProperty("--share-width", share ?? 0);
       square.classList.toggle("hot", prior !== null && prior / most > 0.6);
       square.classList.toggle("shared", share !== null && share >= 0.005);
       square.classList.toggle("last", position.cell === cell);

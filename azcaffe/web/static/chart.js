@@ -22,6 +22,13 @@ export function plain(value) {
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 
+/** Texts of axis marks, all in the same unit. */
+function labels(marks) {
+  const largest = Math.max(...marks.map(Math.abs));
+  const [unit, sign] = largest >= 1e6 ? [1e6, "M"] : largest >= 1e4 ? [1e3, "k"] : [1, ""];
+  return marks.map((mark) => (mark === 0 ? "0" : `${plain(mark / unit)}${sign}`));
+}
+
 export class Chart {
   /** `options`: across, up (axis titles), low, high (fixed limits), zero (line at 0), onPick(x), label. */
   constructor(root, options) {
@@ -81,14 +88,17 @@ export class Chart {
 
   axes() {
     const group = s("g", { class: "axes" });
-    for (const y of ticks(...this.yRange, 4)) {
+    const ys = ticks(...this.yRange, 4);
+    const yTexts = labels(ys);
+    ys.forEach((y, at) => {
       group.append(s("line", { class: y === 0 && this.options.zero ? "zero" : "grid", x1: EDGE.left, x2: this.width - EDGE.right, y1: this.py(y), y2: this.py(y) }));
-      group.append(s("text", { x: EDGE.left - 7, y: this.py(y) + 4, "text-anchor": "end" }, plain(y)));
-    }
-    for (const x of ticks(...this.xRange, Math.max(2, Math.floor(this.width / 90)))) {
-      if (this.options.whole && !Number.isInteger(x)) continue;
-      group.append(s("text", { x: this.px(x), y: this.height - EDGE.bottom + 15, "text-anchor": "middle" }, plain(x)));
-    }
+      group.append(s("text", { x: EDGE.left - 7, y: this.py(y) + 4, "text-anchor": "end" }, yTexts[at]));
+    });
+    const xs = ticks(...this.xRange, Math.max(2, Math.floor(this.width / 90))).filter((x) => !this.options.whole || Number.isInteger(x));
+    const xTexts = labels(xs);
+    xs.forEach((x, at) => {
+      group.append(s("text", { x: this.px(x), y: this.height - EDGE.bottom + 15, "text-anchor": "middle" }, xTexts[at]));
+    });
     group.append(s("text", { class: "title", x: this.width - EDGE.right, y: this.height - 2, "text-anchor": "end" }, this.options.across));
     return group;
   }

@@ -47,7 +47,7 @@ export const store = {
   },
 };
 
-export const percent = (share) => `${Math.round(share * 100)} %`;
+export const percent = (share) => (share > 0 && share < 0.005 ? "<1 %" : `${Math.round(share * 100)} %`);
 
 export function signed(value) {
   const text = Math.abs(value).toFixed(2);
