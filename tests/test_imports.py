@@ -49,11 +49,8 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             assert node.level == 0, f"{path}:{node.lineno}: import by the full name, not relatively"
             for alias in node.names:
                 yield f"{node.module}.{alias.name}", node.lineno
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
-            "import_module",
-            "__import__",
-        ):
-            if node.args and isinstance(node.args[0], ast.Constant):
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
                 yield str(node.args[0].value), node.lineno
 
 
@@ -83,7 +80,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 def test_every_module_can_be_imported_without_caffe() -> None:
     """Caffe is loaded when a net is opened, not before: importing it takes a second in every process."""
     programs = ("__main__", "network.probe_child", "network.doctor_child")
-    names = [".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").strip(".") for path in FILES]
+    dotted = (".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in FILES)
+    names = [name.removesuffix("__init__").strip(".") for name in dotted]
     modules = [f"azcaffe.{name}" for name in names if name and name not in programs]
     run_python(
         "import importlib, sys; sys.modules['caffe'] = None\n"

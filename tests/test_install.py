@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "docker" / "build_caffe.sh"
 # Everything the scripts call that is no stand-in; a PATH of these alone is a machine without apt, sudo and compilers.
 TOOLS = (
-    "awk basename bash cat chmod cp cut date dirname env find flock grep head id install ln ls mkdir mktemp mv nice readlink"
-    " realpath rm sed sha256sum sleep sort tail tar touch tr uname xargs"
+    "awk basename bash cat chmod cp cut date dirname env find flock grep head id install ln ls mkdir mktemp mv nice"
+    " readlink realpath rm sed sha256sum sleep sort tail tar touch tr uname xargs"
 )
 NINJA = """
 echo ninja >> "$CALLS"
@@ -220,8 +220,8 @@ def test_source_that_cannot_be_fetched(machine: Machine) -> None:
     machine.builder()
     mirror = 'case "$*" in *indextargets*) echo "$CODENAME main http://mirror.invalid/debian";; *) exit 100;; esac'
     machine.stand_in("apt-get", mirror)
-    codename = next((x for x in Path("/etc/os-release").read_text().splitlines() if x.startswith("VERSION_CODENAME=")), "=")
-    code, _, err = machine.run(BUILD, CAFFE_SOURCE="", CODENAME=codename.partition("=")[2])
+    release = dict(line.partition("=")[::2] for line in Path("/etc/os-release").read_text().splitlines())
+    code, _, err = machine.run(BUILD, CAFFE_SOURCE="", CODENAME=release.get("VERSION_CODENAME", ""))
     assert code == 2
     assert "could not be had from the machine's mirror: check the network, or set CAFFE_SOURCE" in err
 
@@ -283,11 +283,13 @@ def without_setup(checkout: Path) -> Path:
 def launch(checkout: Path, script: str, *words: str) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if name != "AZCAFFE_RUNS"}
     command = ["bash", str(checkout / "launch" / script), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd="/").stdout.splitlines()
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd="/")
+    return done.stdout.splitlines()
 
 
 def test_old_python_is_refused(machine: Machine, checkout: Path) -> None:
-    machine.stand_in("python3.9", f'case "$*" in *"< (3, 10)"*) exit 1;; *platform*) echo 3.9.2;; *) exec {sys.executable} "$@";; esac')
+    old = 'case "$*" in *"< (3, 10)"*) exit 1;; *platform*) echo 3.9.2;; '
+    machine.stand_in("python3.9", f'{old} *) exec {sys.executable} "$@";; esac')
     code, _, err = machine.run(checkout / "launch" / "setup.sh", PYTHON=str(machine.bin / "python3.9"))
     assert code == 2
     assert "is Python 3.9.2: azcaffe needs 3.10 or newer" in err
@@ -300,8 +302,9 @@ def test_unknown_set_up_option(machine: Machine, checkout: Path) -> None:
 def test_without_pypi(machine: Machine, checkout: Path) -> None:
     """pip's own words and what to do instead; the half-made environment does not count as set up."""
     shutil.rmtree(checkout / ".venv")
-    pip = 'case "$*" in *"-m venv"*) mkdir -p "$3/bin"; cp "$0" "$3/bin/python";; *"-m pip"*) echo "ERROR: No matching distribution"; exit 1;; '
-    machine.stand_in("python3", pip + f'*) exec {sys.executable} "$@";; esac')
+    venv = 'case "$*" in *"-m venv"*) mkdir -p "$3/bin"; cp "$0" "$3/bin/python";; '
+    pip = '*"-m pip"*) echo "ERROR: No matching distribution"; exit 1;; '
+    machine.stand_in("python3", venv + pip + f'*) exec {sys.executable} "$@";; esac')
     for _ in range(2):
         code, _, err = machine.run(checkout / "launch" / "setup.sh", PYTHON=str(machine.bin / "python3"))
         assert code == 2
@@ -319,9 +322,10 @@ def test_second_set_up_takes_no_time() -> None:
 
 
 def test_published_test_settings_can_be_overridden(checkout: Path) -> None:
-    words = launch(without_setup(checkout), "test_tictactoe.sh", "--trained_weights=a b.caffemodel", "--test_mode=Random")
+    mine = ["--trained_weights=a b.caffemodel", "--test_mode=Random"]
+    words = launch(without_setup(checkout), "test_tictactoe.sh", *mine)
     assert words[:3] == ["test", "--game=tictactoe", "--board_size=6"]
-    assert words[-2:] == ["--trained_weights=a b.caffemodel", "--test_mode=Random"]
+    assert words[-2:] == mine
 
 
 @pytest.mark.parametrize("script", ["train_tictactoe.sh", "train_connect4.sh"])
