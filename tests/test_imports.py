@@ -50,7 +50,8 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             for alias in node.names:
                 yield f"{node.module}.{alias.name}", node.lineno
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
+            function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if function in ("import_module", "__import__"):
                 yield str(node.args[0].value), node.lineno
 
 
