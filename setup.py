@@ -28,7 +28,8 @@ setup(
         "caffe": ["scikit-image", "six"],  # what pycaffe needs beside its own wheel
         "openspiel": ["open_spiel"],
         "plots": ["matplotlib"],
-        "dev": ["pytest", "hypothesis", "ruff", "mypy", "types-protobuf"],
+        "web": ["fastapi>=0.115", "pydantic>=2", "uvicorn"],
+        "dev": ["pytest", "hypothesis", "ruff", "mypy", "types-protobuf", "schemathesis", "selenium"],
     },
     entry_points={"console_scripts": ["azcaffe = azcaffe.cli.main:main"]},
 )

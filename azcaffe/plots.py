@@ -8,6 +8,7 @@ marker too, so that a black-and-white print still reads.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,75 +88,73 @@ def plot_training(runs: Sequence[Curves], output: Path, title: str | None = None
 def plot_elo(report: Path, output: Path, title: str | None = None) -> None:
     """Write Elo over training, from the JSON of `azcaffe rate --json`, to `output`.
 
+    Snapshots of one run (`NAME_iter_N`) make a curve with 95 % bars; players that do not train are level lines.
+
     Raises:
         PlotError: matplotlib is not installed, an unknown format, or a report without ratings.
     """
     rows = read_ratings(report)
+    curves: dict[str, list[tuple[int, Rated]]] = {}
+    for row in rows:
+        if row.iteration is not None:
+            curves.setdefault(_SNAPSHOT.sub("", row.name), []).append((row.iteration, row))
+    fixed = [row for row in rows if row.iteration is None]
+    if len(curves) + len(fixed) > MAX_RUNS:
+        raise PlotError(f"one picture takes {MAX_RUNS} runs and baselines, not {len(curves) + len(fixed)}")
     figure = _figure((8, 4.8), output)
     axes = figure.add_subplot()
-    trained = [row for row in rows if row.at is not None]
-    fixed = [row for row in rows if row.at is None]
-    by_games = all(row.by_games for row in trained)
-    _dress(axes, "", "self-play games" if by_games else "solver steps", "Elo")
-    if trained:
-        at = np.array([row.at for row in trained], float)
-        elo = np.array([row.elo for row in trained])
-        order = np.argsort(at, kind="stable")
+    _dress(axes, "", "solver steps", "Elo (bars: 95 %)")
+    for number, (name, points) in enumerate(curves.items()):
+        points.sort(key=lambda point: point[0])
+        elo = np.array([row.elo for _, row in points])
+        ends = np.array([(row.elo - row.low, row.high - row.elo) for _, row in points]).T.clip(0)
         axes.errorbar(
-            at[order], elo[order], yerr=_bars(trained, order), color=COLOURS[0], marker="o", markersize=4,
-            linewidth=1.5, capsize=3, elinewidth=1, label="nets in training (bars: 95 %)",
+            [at for at, _ in points], elo, yerr=ends, color=COLOURS[number], linestyle=DASHES[number],
+            marker=MARKERS[number], markersize=5, linewidth=1.5, capsize=3, elinewidth=1, label=name,
         )  # fmt: skip
-    for number, row in enumerate(fixed[: MAX_RUNS - 1], 1):
-        axes.axhline(row.elo, color=COLOURS[number], linestyle=DASHES[number % 4], linewidth=1.2, label=row.name)
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False, fontsize=9, loc="best")
+    for number, row in enumerate(fixed, len(curves)):
+        axes.axhline(row.elo, color=COLOURS[number], linestyle=DASHES[number], linewidth=1.3, label=row.name)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     if title:
         figure.suptitle(title, fontsize=12, color=INK)
     _save(figure, output)
 
 
+_SNAPSHOT = re.compile(r"_iter_\d+")
+
+
 @dataclass(frozen=True)
-class RatedNet:
-    """One line of a rating report: `at` says when in training (games or solver steps), None for what does not train."""
+class Rated:
+    """A player of a rating report: Elo, the ends of its 95 % interval, solver steps (None for what does not train)."""
 
     name: str
     elo: float
-    low: float | None
-    high: float | None
-    at: float | None
-    by_games: bool
+    low: float
+    high: float
+    iteration: int | None
 
 
-def read_ratings(report: Path) -> list[RatedNet]:
-    """The ratings in the JSON of `azcaffe rate --json`.
+def read_ratings(report: Path) -> list[Rated]:
+    """The ratings in the JSON of `azcaffe rate --json`, at least one.
 
     Raises:
         PlotError: no such file, or another format.
     """
     try:
-        data = json.loads(report.read_text(encoding="utf-8"))
+        players = json.loads(report.read_text(encoding="utf-8"))["players"]
+        rows = [_rated(row) for row in players]
+        if not rows:
+            raise ValueError
     except OSError as problem:
         raise PlotError(f"{report}: {problem.strerror or problem}") from problem
-    except ValueError as problem:
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise PlotError(f"{report}: not the output of azcaffe rate --json") from problem
-    try:
-        return [_rated(row) for row in data["players"]]
-    except (KeyError, TypeError, ValueError) as problem:
-        raise PlotError(f"{report}: not the output of azcaffe rate --json: no usable `players`") from problem
+    return rows
 
 
-def _rated(row: dict[str, Any]) -> RatedNet:
-    low, high = row.get("interval") or (None, None)
-    games, iteration = row.get("games_trained"), row.get("iteration")
-    at = games if games is not None else iteration
-    return RatedNet(str(row["name"]), float(row["elo"]), low, high, at, games is not None)
-
-
-def _bars(rows: Sequence[RatedNet], order: NDArray[np.intp]) -> NDArray[np.float64] | None:
-    """(2, n) distances down and up to the ends of the intervals; None where one is missing."""
-    if any(row.low is None or row.high is None for row in rows):
-        return None
-    return np.array([[row.elo - (row.low or 0), (row.high or 0) - row.elo] for row in rows]).T.clip(0)[:, order]
+def _rated(row: dict[str, Any]) -> Rated:
+    low, high = row["interval"]
+    return Rated(str(row["name"]), float(row["elo"]), float(low), float(high), row.get("iteration"))
 
 
 def _figure(inches: tuple[float, float], output: Path) -> Figure:
@@ -163,11 +162,11 @@ def _figure(inches: tuple[float, float], output: Path) -> Figure:
         raise PlotError(f"{output}: the name must end in one of {' '.join(FORMATS)}")
     try:
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         raise PlotError("drawing needs matplotlib: pip install 'azcaffe[plots]'") from None
-    figure = Figure(figsize=inches, dpi=110, layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)  # type: ignore[union-attr]
-    return figure
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)  # inches
+    return Figure(figsize=inches, dpi=110, layout=layout, facecolor="white")
 
 
 def _dress(axes: Axes, title: str, across: str, up: str) -> None:

@@ -5,7 +5,7 @@
 #
 #   launch/setup.sh [--dev] [--system-packages]
 #
-# --dev              also what launch/test.sh needs (pytest, hypothesis, ruff, mypy)
+# --dev              also what launch/test.sh needs (pytest, hypothesis, ruff, mypy; a browser for tests of the page)
 # --system-packages  take Python packages from Debian instead of PyPI (as the Docker image does)
 #
 # PYTHON         interpreter to use (default /usr/bin/python3); Debian's Boost.Python must be for the same version
@@ -77,7 +77,8 @@ if [ -n "$system" ]; then
   offline=(--no-index --no-deps --no-build-isolation)
 else
   offline=(--no-deps --no-build-isolation)
-  pip_install "numpy protobuf scikit-image matplotlib" wheel numpy 'protobuf>=4.21,<4.22' scikit-image six matplotlib
+  pip_install "numpy protobuf scikit-image matplotlib fastapi uvicorn" \
+    wheel numpy 'protobuf>=4.21,<4.22' scikit-image six matplotlib 'fastapi>=0.115' 'pydantic>=2' uvicorn
 fi
 
 # --- Caffe
@@ -93,7 +94,8 @@ if [ -n "$dev" ]; then
   if [ -n "$system" ]; then
     need_packages "the tests" python3-pytest python3-hypothesis
   else
-    pip_install "pytest hypothesis ruff mypy" pytest hypothesis ruff mypy types-protobuf
+    pip_install "pytest hypothesis ruff mypy" pytest hypothesis ruff mypy types-protobuf schemathesis selenium
+    (need_packages "tests of the page" chromium chromium-driver) || say "without a browser the tests of the page are skipped"
   fi
   echo "$id dev" >>"$stamp"
 fi

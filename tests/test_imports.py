@@ -30,6 +30,7 @@ STAGES = (
     {"__main__"},
 )
 STAGE = {name: number for number, names in enumerate(STAGES) for name in names}
+WEB_EXTRA = ("fastapi", "pydantic", "starlette")  # what the extra `web` brings; the Docker image does without
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -86,7 +87,10 @@ def test_every_module_can_be_imported_without_caffe() -> None:
     modules = [f"azcaffe.{name}" for name in names if name and name not in programs]
     run_python(
         "import importlib, sys; sys.modules['caffe'] = None\n"
-        f"for name in {modules}: importlib.import_module(name)"
+        f"for name in {modules}:\n"
+        "    try: importlib.import_module(name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        f"        if not (name.startswith('azcaffe.web.') and error.name in {WEB_EXTRA}): raise"
     )
 
 
