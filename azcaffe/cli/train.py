@@ -96,14 +96,17 @@ def add_arguments(parser: CommandParser) -> None:
     rare.add_argument("--allow-missing", action="store_true", help="layers without weights keep their initial values")
     rare.add_argument("--allow-python-layers", action="store_true", help="let the net run Python code")
     rare.add_argument("--train", type=yes_or_no, nargs="?", const=True, metavar="0|1", help="as published; always 1")
-    defaults = {action.dest: action.default for action in parser._actions}
-    parser.set_defaults(**dict.fromkeys(defaults), defaults=defaults)
+    actions = list(parser._actions)
+    defaults = {action.dest: action.default for action in actions}
+    flags = {action.dest: action.option_strings[0] for action in actions}
+    parser.set_defaults(**dict.fromkeys(defaults), defaults=defaults, flags=flags)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prepare the run, train, say how it ended."""
     given = {name: value for name, value in vars(args).items() if value is not None}
-    defaults, reporter = given.pop("defaults"), TrainReporter(bool(given.pop("quiet", False)))
+    defaults, flags = given.pop("defaults"), given.pop("flags")
+    reporter = TrainReporter(bool(given.pop("quiet", False)))
     for name in ("verbose", "help", "help_all"):
         given.pop(name, None)
     if given.pop("train", True) is False:
@@ -111,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     resume, quick = given.pop("resume", None), given.pop("quick", False)
     with StopRequest() as stop:
         if resume is not None:
-            opened = resumed_run(resume, lambda kept: _changed(kept, given), reporter)
+            opened = resumed_run(resume, lambda kept: _changed(kept, given, flags), reporter)
         else:
             opened = new_run(_options(defaults, given, quick), reporter)
         with opened as run:
@@ -135,7 +138,7 @@ def _options(defaults: Options, given: Options, quick: bool) -> Options:
     return options
 
 
-def _changed(kept: Options, given: dict[str, Any]) -> tuple[Options, list[str]]:
+def _changed(kept: Options, given: Options, flags: dict[str, str]) -> tuple[Options, list[str]]:
     """The options of a resumed run and a line for each that changes.
 
     Raises:
@@ -145,7 +148,7 @@ def _changed(kept: Options, given: dict[str, Any]) -> tuple[Options, list[str]]:
     for name, value in given.items():
         if name not in kept or kept[name] == value:
             continue
-        flag = "--" + name.replace("_", "-")
+        flag = flags[name]
         if name not in FREE_ON_RESUME:
             raise UsageError(
                 f"this run has {flag} {kept[name]}, not {value}: a run keeps its settings. Leave the option out, "

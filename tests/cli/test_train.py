@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""azcaffe train as its user meets it: real processes, Caffe's own solver, signals, kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from azcaffe.checkpoint import latest_checkpoint
+from azcaffe.games.registry import make_game
+from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GAME = make_game("tictactoe", height=3, width=3, connect=3)
+SMALL = tuple(
+    [
+        "--board_size=3",
+        "--aligned_to_win=3",
+        "--num_game=40",
+        "--num_playouts=8",
+        "--batch_size=8",
+        "--max_size_memory=150",
+        "--num_test=2",
+        "--num-test-previous=2",
+        "--games=8",
+        "--lag=2",
+        "--lockstep=4",
+        "--seed=3",
+        "--workers=1",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def solver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A solver whose `net:` is relative to its own folder, which has a space and an umlaut."""
+    folder = tmp_path_factory.mktemp("a folder fürs Netz")
+    write_net(NetSpec.for_game(GAME, 3, blocks=1, channels=4, value_units=8), folder / "tiny.prototxt")
+    write_solver(SolverSpec(display=20, snapshot=50), folder / "solver.prototxt", folder / "tiny.prototxt")
+    return folder / "solver.prototxt"
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "azcaffe", "train", *map(str, words)]
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    # From `/`: nothing may depend on the working directory. A group of its own: signals can go to all of it.
+    return subprocess.Popen(
+        command(*words), cwd="/", env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def train(*words: object, code: int = 0) -> tuple[str, str]:
+    """stdout and stderr of a training that ends by itself with exit code `code`."""
+    process = start(*words)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    return out, err
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "weights").iterdir()}
+
+
+def records(folder: Path, kind: str) -> list[dict]:
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory, solver: Path) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "unbroken"
+    out, _ = train(
+        *SMALL, "--train=1", "--solver_file", solver, "--output_dir", folder, "--log_file", folder / "my log.csv"
+    )
+    games, _, iterations = out.partition(" games, ")
+    assert games == "40"
+    assert (
+        Path(out.strip().partition(": ")[2])
+        == folder / "weights" / f"tiny_iter_{int(iterations.split()[0])}.caffemodel"
+    )
+    return folder
+
+
+def test_what_a_run_leaves(unbroken: Path) -> None:
+    assert {path.name for path in unbroken.iterdir()} == {
+        "config.json", "checkpoints", "weights", "solver.prototxt", "tiny.prototxt", "metrics.jsonl", "games.jsonl",
+        "my log.csv", "lock",
+    }  # fmt: skip
+    state = latest_checkpoint(unbroken / "checkpoints").state
+    iteration = state["iteration"]
+    assert state["counters"]["next_game"] == 40
+    assert set(weights(unbroken)) == {f"tiny_iter_{i}.caffemodel" for i in {*range(50, iteration, 50), iteration}}
+    log = (unbroken / "my log.csv").read_text().splitlines()
+    assert log[0] == "Iter;Num Game played;Value loss;Probas loss;KL div;Opponent playouts;Win;Draw;Lost"
+    assert [int(line.split(";")[0]) for line in log[1:]] == list(range(20, iteration + 1, 20))
+    assert len(records(unbroken, "match")) == 2 * (iteration // 50) - 1
+    assert [record["generation"] for record in records(unbroken, "line")][-1] >= 3
+    games = [json.loads(line) for line in (unbroken / "games.jsonl").read_text().splitlines()]
+    assert [game["game"] for game in games] == [0, 8, 16, 24, 32]
+    assert all(game["rules"] == GAME.name and 5 <= len(game["actions"]) <= 9 for game in games)
+
+
+def test_two_workers_end_in_the_same_weights(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    train(*SMALL, "--workers=2", "--solver_file", solver, "--output_dir", tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(unbroken)
+
+
+def test_stopped_and_resumed_ends_in_the_same_weights(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    words: tuple[object, ...] = (*SMALL, "--solver_file", solver, "--output_dir", folder)
+    for number, lines in ((signal.SIGINT, 1), (signal.SIGTERM, 6)):
+        process = start(*words)
+        _wait_for(lambda lines=lines: len(records_of_a_killed_run(folder)) >= lines, process)
+        os.killpg(process.pid, number)  # as a terminal does: to everyone, workers included
+        begun = time.monotonic()
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert time.monotonic() - begun < 10
+        assert "go on with: azcaffe train --resume" in err
+        words = ("--resume", folder)
+    train(*words)
+    assert weights(folder) == weights(unbroken)
+    log = [line.rsplit(";", 4)[0] for line in (folder / "log.csv").read_text().splitlines()]
+    assert log == [line.rsplit(";", 4)[0] for line in (unbroken / "my log.csv").read_text().splitlines()]
+
+
+def test_a_killed_worker_changes_nothing(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(*SMALL, "--solver_file", solver, "--output_dir", folder)
+    _wait_for(lambda: "\n" in (folder / "metrics.jsonl").read_text(), process)
+    os.kill(_workers_of(process.pid)[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "died, killed by signal 9; it is replaced" in err
+    assert weights(folder) == weights(unbroken)
+
+
+@pytest.mark.slow
+def test_ten_kills_at_random_moments(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    chance = random.Random(7)
+    seen = last = -1
+    words: tuple[object, ...] = (*SMALL, "--solver_file", solver, "--output_dir", folder, "--checkpoint-every=10")
+    for _ in range(10):
+        process = start(*words)
+        _wait_for(lambda pid=process.pid: (folder / "lock").read_text() == f"{pid}\n", process)
+        words = ("--resume", folder)
+        newest = _newest(folder) + chance.choice([0, 0, 1, 2])
+        _wait_for(lambda newest=newest: _newest(folder) >= newest, process)
+        time.sleep(chance.uniform(0, 0.5))
+        workers = _workers_of(process.pid)
+        process.kill()
+        process.communicate()
+        _wait_for(lambda pids=workers: not any(_running(pid) for pid in pids), None, 5)
+        if _newest(folder):
+            found = latest_checkpoint(folder / "checkpoints")
+            assert not found.damaged
+            assert found.state["iteration"] >= last  # counters never go back
+            last = found.state["iteration"]
+            seen = max([seen, *(record["iteration"] for record in records_of_a_killed_run(folder))])
+            assert last >= seen - 10  # nor is more lost than one period
+    train("--resume", folder)
+    assert weights(folder) == weights(unbroken)
+
+
+def _newest(folder: Path) -> int:
+    """Number of the newest finished checkpoint, 0 for none."""
+    return max((int(path.name[11:]) for path in (folder / "checkpoints").glob("checkpoint-*")), default=0)
+
+
+def records_of_a_killed_run(folder: Path) -> list[dict]:
+    """The whole lines of metrics.jsonl."""
+    text = (folder / "metrics.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def test_more_games_may_be_asked_for_on_resume(solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(*SMALL, "--num-game=12", "--num-test=0", "--solver", solver, "--output-dir", folder)
+    out, err = train("--resume", folder, "--num-game=20", "--seed=3")
+    assert out.startswith("20 games, ")
+    assert "--num-game: 12 -> 20" in err
+    _, err = train("--resume", folder, "--alpha=0.5", code=2)
+    assert "this run has --alpha 0.3, not 0.5" in err
+
+
+def test_mistakes_are_told_in_one_line(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    new = ("--solver", solver, "--output-dir", tmp_path / "run")
+    for words, message in (
+        (("--output-dir", unbroken, "--solver", solver, "--board-size=3"), "holds a run already"),
+        (("--resume", tmp_path / "nowhere"), "no run there"),
+        ((*new, "--board-size=4"), "height 3 in the net, 4 in the game"),
+        ((*new, "--board-size=3", "--batch-size=0"), "batch_size"),
+        ((*new, "--board-size=3", "--max-size-memory=100"), "below 5 batches of 128"),
+        ((*new, "--board-size=3", "--workers=0"), "--workers must be at least 1"),
+        ((*new, "--board-size=3", "--epsilon=2"), "epsilon must be 0 … 1"),
+        ((*new, "--board-size=3", "--model=/nowhere.prototxt"), "/nowhere.prototxt"),
+        (("--quick", "--board-size=6"), "--quick is 3x3"),
+        (("--train=0",), "azcaffe test"),
+    ):
+        _, err = train(*words, code=2)
+        assert message in err and len(err.strip().splitlines()) == 1, err
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_damage_is_named_and_the_checkpoint_before_is_used(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(*SMALL, "--num-game=16", "--solver", solver, "--output-dir", folder, "--checkpoint-every=10")
+    newest = max((folder / "checkpoints").iterdir()) / "replay.npz"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    _, err = train("--resume", folder, "--num-game=20")
+    assert "replay.npz: damaged" in err and "the one before is used" in err
+
+
+def test_two_trainers_in_one_folder_are_refused(solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(*SMALL, "--num-game=4000", "--solver_file", solver, "--output_dir", folder)
+    _wait_for(lambda: (folder / "config.json").exists() and (folder / "log.csv").exists(), process)
+    _, err = train("--resume", folder, code=2)
+    assert "another azcaffe train is at work" in err
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def _wait_for(condition, process: subprocess.Popen[str] | None, seconds: float = 60) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if condition():
+                return
+        except OSError:
+            pass
+        assert process is None or process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _workers_of(pid: int) -> list[int]:
+    """The spawned worker processes of a trainer."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            child = entry.name.isdigit() and (entry / "stat").read_text().rpartition(")")[2].split()[1] == str(pid)
+            if child and b"spawn_main" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def _running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
