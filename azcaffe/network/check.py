@@ -15,7 +15,7 @@ from azcaffe.network.model import Mismatch, ModelInfo, compare_weights, read_mod
 from azcaffe.network.probe import probe_net, probe_solver
 from azcaffe.network.runtime import caffe_folder
 from azcaffe.network.solverfile import SolverFile, private_solver, read_solver, training_net
-from azcaffe.network.solverstate import load_state, read_state
+from azcaffe.network.solverstate import learnable_shapes, load_state, read_state
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,11 @@ def _solver_of(model: ModelInfo) -> SolverFile:
 def _check_state(solver: SolverFile, state: str, kind_known: bool) -> PairReport:
     problem = None
     try:
-        _, shapes = training_net(solver, 2)
+        net, shapes = training_net(solver, 2)
+        learnable = learnable_shapes(net, shapes)
         for kind in (solver.kind,) if kind_known else ("SGD", "Adam"):
             try:
-                read_state(state, shapes, kind)
+                read_state(state, learnable, kind)
                 problem = None
                 break
             except ModelError as error:

@@ -19,7 +19,7 @@ from typing import Any
 
 BOARDS, CHANNELS, SIDE = 32, 64, 6
 NET = f"""
-layer {{ name: "data" type: "Input" top: "data" 
+layer {{ name: "data" type: "Input" top: "data"
          input_param {{ shape {{ dim: {BOARDS} dim: {CHANNELS} dim: {SIDE} dim: {SIDE} }} }} }}
 layer {{ name: "conv" type: "Convolution" bottom: "data" top: "conv"
          convolution_param {{ num_output: {CHANNELS} kernel_size: 3 pad: 1

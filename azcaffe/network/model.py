@@ -16,6 +16,7 @@ from azcaffe.network.errors import ModelError
 from azcaffe.network.files import PathLike, Weights
 from azcaffe.network.netfile import check_names, load_net, phase_net, prune
 from azcaffe.network.probe import probe_net
+from azcaffe.network.runtime import caffe_folder
 from azcaffe.network.shapes import NetShapes, Shape, infer_shapes
 from azcaffe.network.spec import make_net_command
 
@@ -31,8 +32,8 @@ class ModelInfo:
         height, width, channels: of the input planes.
         num_actions: size of the policy.
         layers: number of layers from the planes to value and policy.
-        parameters: how many numbers those layers learn (0 counted for layers whose shapes only Caffe knows).
-        params: layer name -> shapes of its learned blobs, None where only Caffe knows; in the net's order.
+        parameters: how many numbers those layers learn.
+        params: layer name -> shapes of its learned blobs, in order; None where only Caffe knows, and it is not here.
         net: the whole file as NetParameter, all phases, in today's form.
     """
 
@@ -70,12 +71,14 @@ def read_model(path: PathLike, allow_python_layers: bool = False, net: Any = Non
         net = load_net(path, allow_python_layers)
     test = _inference_net(net, source)
     shapes = infer_shapes(test, source)
+    if None in shapes.params.values() and caffe_folder() is not None:
+        shapes = probed_shapes(probe_net(proto.to_text(test), proto.TEST, source))
     planes = shapes.blobs[INPUT]
     if planes is None or len(planes) != 4:
         raise ModelError(
             f"{source}: {INPUT} must have 4 axes (batch, planes, height, width), it has the shape {planes}"
         )
-    value, policy = (_output_shape(shapes, test, name, source) for name in (VALUE, POLICY))
+    value, policy = (_output_shape(shapes, name, source) for name in (VALUE, POLICY))
     if value[:1] != (1,) or policy[:1] != (1,):
         raise ModelError(f"{source}: the first axis of {VALUE} {value} and {POLICY} {policy} must be the batch")
     if prod(value[1:]) != 1:
@@ -134,11 +137,17 @@ def prune_input(layer: Any) -> None:
         layer.input_param.shape.add().dim.extend(dims)
 
 
-def _output_shape(shapes: NetShapes, test: Any, name: str, source: str) -> Shape:
+def _output_shape(shapes: NetShapes, name: str, source: str) -> Shape:
     shape = shapes.blobs[name]
     if shape is None:
-        shape = tuple(probe_net(proto.to_text(test), proto.TEST, source)["blobs"][name])
+        raise ModelError(f"{source}: {name} depends on layers that only Caffe can measure, and Caffe is not installed")
     return shape
+
+
+def probed_shapes(report: dict[str, Any]) -> NetShapes:
+    """What the throw-away process found."""
+    blobs: dict[str, Shape | None] = {name: tuple(shape) for name, shape in report["blobs"].items()}
+    return NetShapes(blobs, {name: [tuple(shape) for shape in shapes] for name, shapes in report["params"]})
 
 
 def model_history(path: PathLike, encoding: str | None = None) -> int:
@@ -210,23 +219,18 @@ class Mismatch:
 
 def compare_weights(model: ModelInfo, weights: Weights) -> list[Mismatch]:
     """Every place where `weights` do not fit `model`: shapes must be equal, an equal count is not enough."""
+    keep, drop = "--allow-missing lets it keep its initial values", "take these weights' own net, or --allow-missing"
     found = []
     for name, shapes in model.params.items():
-        if name not in weights:
-            found.append(
-                Mismatch(
-                    name, None, shapes[0] if shapes else (), None, "--allow-missing lets it keep its initial values"
-                )
-            )
-        elif shapes is not None:
+        if shapes is None:
+            continue  # only Caffe, which is not here, knows what weights it has
+        if name in weights:
             found += compare_layer(name, shapes, [blob.shape for blob in weights[name]])
+        else:
+            found.append(Mismatch(name, None, shapes[0], None, keep))
     for name, blobs in weights.items():
         if name not in model.all_layers:
-            found.append(
-                Mismatch(
-                    name, None, None, blobs[0].shape, "take the net these weights were trained in, or --allow-missing"
-                )
-            )
+            found.append(Mismatch(name, None, None, blobs[0].shape, drop))
     return found
 
 

@@ -18,7 +18,7 @@ from azcaffe.games.base import FloatArray, Game
 from azcaffe.network.errors import ModelError, TrainingDiverged
 from azcaffe.network.evaluate import copy_weights, params_of
 from azcaffe.network.files import PathLike, Weights, load_weights, save_weights, write_atomically
-from azcaffe.network.model import INPUT, choose_encoding, read_model, require_fit
+from azcaffe.network.model import INPUT, choose_encoding, probed_shapes, read_model, require_fit
 from azcaffe.network.probe import probe_gpu, probe_solver
 from azcaffe.network.runtime import load_caffe
 from azcaffe.network.solverfile import (
@@ -31,7 +31,13 @@ from azcaffe.network.solverfile import (
     read_solver,
     training_net,
 )
-from azcaffe.network.solverstate import find_learned_net, read_state, with_learned_net, without_learned_net
+from azcaffe.network.solverstate import (
+    find_learned_net,
+    learnable_shapes,
+    read_state,
+    with_learned_net,
+    without_learned_net,
+)
 
 MAX_BATCH = 65536
 
@@ -104,7 +110,12 @@ class Solver:
         _check_labels(shapes.blobs, game.num_actions, file.model)
         if output_dir is not None:
             _prepare_folder(Path(output_dir))
-        state = read_state(solverstate, shapes, file.kind) if solverstate is not None else None
+        small, _ = training_net(file, 2)
+        trial = private_solver(file, small, "probe", 0, learning_rate)
+        probed = probed_shapes(probe_solver(trial, file.kind, f"{file.path} ({file.model})"))
+        state = None
+        if solverstate is not None:
+            state = read_state(solverstate, learnable_shapes(net, probed), file.kind)
         if state is not None and weights is None:
             weights = find_learned_net(state, solverstate)
         if weights is None and file.initial_weights:
@@ -117,8 +128,6 @@ class Solver:
                 print(f"azcaffe: {weights}: layer {name!r} is only in one of net and weights", file=sys.stderr)
         if gpu is not None:
             probe_gpu(gpu)
-        small, _ = training_net(file, 2)
-        probe_solver(private_solver(file, small, "probe", 0, learning_rate), file.kind, f"{file.path} ({file.model})")
         self._folder = tempfile.TemporaryDirectory(prefix="azcaffe-")
         text = private_solver(file, net, str(Path(self._folder.name) / "snapshot"), seed, learning_rate, gpu)
         self._open(text, file.kind, gpu)

@@ -9,7 +9,7 @@ from typing import Any
 from azcaffe.network import proto
 from azcaffe.network.errors import ModelError
 from azcaffe.network.files import PathLike, blob_array, check_finite, expect_kind, read_bytes
-from azcaffe.network.shapes import NetShapes
+from azcaffe.network.shapes import NetShapes, Shape
 from azcaffe.network.solverfile import HISTORIES
 
 
@@ -29,16 +29,33 @@ def load_state(path: PathLike) -> Any:
     return state
 
 
-def read_state(path: PathLike, shapes: NetShapes, kind: str) -> Any:
-    """The SolverState in `path`, checked against the training net of `shapes` and a solver of type `kind`.
+def learnable_shapes(net: Any, shapes: NetShapes) -> list[Shape] | None:
+    """Shapes of what a solver remembers of the training net `net`, in its order; None where only Caffe knows.
+
+    Blobs that share one name are one parameter.
+    """
+    if None in shapes.params.values():
+        return None
+    found, shared = [], set()
+    for layer in net.layer:
+        for index, shape in enumerate(shapes.params.get(layer.name) or []):
+            name = layer.param[index].name if index < len(layer.param) else ""
+            if not name or name not in shared:
+                found.append(shape)
+            shared.add(name)
+    return found
+
+
+def read_state(path: PathLike, learnable: list[Shape] | None, kind: str) -> Any:
+    """The SolverState in `path`, checked against the :func:`learnable_shapes` of a net and a solver of type `kind`.
 
     Raises:
         ModelError: as :func:`load_state`; or of another net or another type of solver.
     """
     state = load_state(path)
-    expected = [shape for blobs in shapes.params.values() for shape in blobs or []] * HISTORIES.get(kind, 1)
-    if None in shapes.params.values():
-        return state  # a layer that only Caffe knows: its shapes are compared when the state is restored
+    if learnable is None:
+        return state
+    expected = learnable * HISTORIES.get(kind, 1)
     given = [tuple(blob.shape.dim) for blob in state.history]
     if len(given) != len(expected):
         raise ModelError(
