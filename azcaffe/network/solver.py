@@ -7,8 +7,8 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from azcaffe.network.files import PathLike, Weights, load_weights, save_weights,
 from azcaffe.network.model import INPUT, choose_encoding, probed_shapes, read_model, require_fit
 from azcaffe.network.probe import probe_gpu, probe_solver
 from azcaffe.network.runtime import load_caffe
+from azcaffe.network.shapes import Shape
 from azcaffe.network.solverfile import (
     BATCH_SCALE,
     LABEL_POLICY,
@@ -106,13 +107,13 @@ class Solver:
         self.model, self.batch_size, self.num_actions = file.model, batch_size, game.num_actions
         self.display, self.snapshot_every = file.message.display, file.message.snapshot
         self._source, self._planes_shape = file.path, (info.channels, info.height, info.width)
-        net, shapes = training_net(file, batch_size)
-        _check_labels(shapes.blobs, game.num_actions, file.model)
+        net, _ = training_net(file, batch_size)
         if output_dir is not None:
             _prepare_folder(Path(output_dir))
         small, _ = training_net(file, 2)
         trial = private_solver(file, small, "probe", 0, learning_rate)
         probed = probed_shapes(probe_solver(trial, file.kind, f"{file.path} ({file.model})"))
+        _check_labels(probed.blobs, game.num_actions, file.model)
         state = None
         if solverstate is not None:
             state = read_state(solverstate, learnable_shapes(net, probed), file.kind)
@@ -181,11 +182,11 @@ class Solver:
         if value.shape != (count,):
             raise ConfigError(f"a step on {count} boards needs as many values, not {value.shape}")
         self._reshape(count)
-        self._blobs[INPUT].data[...] = planes
-        self._blobs[LABEL_POLICY].data[...] = policy
-        self._blobs[LABEL_VALUE].data[...] = value.reshape(self._blobs[LABEL_VALUE].data.shape)
+        for name, array in ((INPUT, planes), (LABEL_POLICY, policy), (LABEL_VALUE, value)):
+            data = self._blobs[name].data
+            data[...] = array.reshape(data.shape)
         self._solver.step(1)
-        losses = {name: float(self._blobs[name].data) for name in (VALUE_LOSS, POLICY_LOSS)}
+        losses = {name: self._blobs[name].data.item() for name in (VALUE_LOSS, POLICY_LOSS)}
         self._check_finite(losses)
         positive = np.where(policy > 0, policy, 1.0).astype(np.float64)
         entropy = float(-(positive * np.log(positive)).sum() / count)
@@ -274,12 +275,17 @@ class Solver:
                 os.close(handle)
 
 
-def _check_labels(blobs: dict[str, Any], num_actions: int, source: str) -> None:
-    value, policy = blobs[LABEL_VALUE], blobs[LABEL_POLICY]
-    if policy is not None and int(np.prod(policy[1:])) != num_actions:
-        raise ModelError(f"{source}: {LABEL_POLICY} has the shape {policy}, {num_actions} actions are needed")
-    if value is not None and int(np.prod(value[1:])) != 1:
-        raise ModelError(f"{source}: {LABEL_VALUE} has the shape {value}, it must be one number a board")
+def _check_labels(blobs: dict[str, Shape | None], num_actions: int, source: str) -> None:
+    for name, wanted, what in (
+        (LABEL_POLICY, num_actions, f"{num_actions} numbers a board"),
+        (LABEL_VALUE, 1, "one number a board"),
+        (VALUE_LOSS, 1, "one number"),
+        (POLICY_LOSS, 1, "one number"),
+    ):
+        shape = blobs[name] or ()
+        labels = name in (LABEL_POLICY, LABEL_VALUE)
+        if prod(shape[1:] if labels else shape) != wanted or (labels and not shape):
+            raise ModelError(f"{source}: {name} has the shape {shape}, it must be {what}")
 
 
 def _prepare_folder(folder: Path) -> None:
