@@ -16,7 +16,7 @@ SHARED = REPOSITORY.parent / "shared"
 
 @pytest.fixture(scope="session")
 def original_assets() -> Path:
-    """The folder with the two published caffemodels: AZCAFFE_ORIGINAL_ASSETS, ../shared/original, or what fetch-models got."""
+    """The folder with the two published caffemodels: AZCAFFE_ORIGINAL_ASSETS, ../shared/original, or fetch-models."""
     named = os.environ.get("AZCAFFE_ORIGINAL_ASSETS")
     for folder in [Path(named)] if named else [SHARED / "original", REPOSITORY / "models" / "original"]:
         if (folder / "net_tic_tac_6_4_2_res_block.caffemodel").is_file():
@@ -51,7 +51,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False
+    )
     if mounted.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
     yield folder

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """The fuzz loop, in a process of its own: `python -m tests.helpers.fuzz EXAMPLES SEED FOLDER`.
 
-Hypothesis draws a kind of file and a number; the number decides how a good file of that kind is damaged, and the file is
-loaded as a user would. It must load or be refused with an AzcaffeError of one line, within 5 seconds. What is in work is in
-FOLDER/case, so that the parent knows what a dead process leaves. Prints a JSON line: counts, the longest time.
+Hypothesis draws a kind of file and a number; the number decides how a good file of that kind is damaged, and the file
+is loaded as a user would. It must load or be refused with an AzcaffeError of one line, within 5 seconds. What is in
+work is in FOLDER/case, so that the parent knows what a dead process leaves. Prints a JSON line: counts, longest time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
+# ruff: noqa: E501 (cases read best on one line)
 """Damaged prototxts and binaries, each a function of a seed."""
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ def _layers(text: str, rng: random.Random) -> str:
 
 def _characters(text: str, rng: random.Random) -> str:
     at = rng.randrange(len(text) + 1)
-    return text[:at] + rng.choice(["", "\x00", "é", '"', "}", "# ", "\n", chr(rng.randrange(32, 127))]) + text[at + rng.randrange(3) :]
+    return (
+        text[:at]
+        + rng.choice(["", "\x00", "é", '"', "}", "# ", "\n", chr(rng.randrange(32, 127))])
+        + text[at + rng.randrange(3) :]
+    )
 
 
 def _cut(text: str, rng: random.Random) -> str:

@@ -57,10 +57,8 @@ def softmax(x: Array) -> Array:
     return e / e.sum(axis=1, keepdims=True)
 
 
-def losses_and_gradients(
-    params: Params, x: Array, policy: Array, value: Array
-) -> tuple[float, float, Params]:
-    """Value loss sum (v - z)^2 / 2N, policy loss mean -sum t log p, and the gradient of their sum for every parameter."""
+def losses_and_gradients(params: Params, x: Array, policy: Array, value: Array) -> tuple[float, float, Params]:
+    """Value loss sum (v - z)^2 / 2N, policy loss mean -sum t log p, and the gradients of their sum."""
     x, policy, value = (np.asarray(a, np.float64) for a in (x, policy, value))
     p = {name: [np.asarray(blob, np.float64) for blob in blobs] for name, blobs in params.items()}
     n = len(x)
@@ -105,7 +103,7 @@ def losses_and_gradients(
 
 
 def batch_norm(params: Params, blob: str, x: Array, training: bool) -> Array:
-    """BatchNorm over N, H, W then Scale with bias: batch statistics in training, the accumulated ones (sum / weight) else.
+    """BatchNorm over N, H, W then Scale with bias: batch statistics in training, else the accumulated.
 
     Caffe divides by sqrt(variance + eps) with the biased variance in the batch.
     """

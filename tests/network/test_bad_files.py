@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
+# ruff: noqa: E501 (cases read best on one line)
 """Files that are not what they should be: each is refused with a message that says what is wrong, and nothing dies."""
 
 from __future__ import annotations
@@ -265,13 +266,19 @@ def test_weights_of_another_board(tmp_path: Path) -> None:
         ((3, 3, 9), (4, 4, 16), "Value_fc1"),
         ((6, 7, 7), (7, 6, 6), "Probas_Output"),
     ):
-        nets = [write_net(NetSpec(*size, blocks=1, channels=4), tmp_path / f"{size}.prototxt") for size in (first, second)]
+        nets = [
+            write_net(NetSpec(*size, blocks=1, channels=4), tmp_path / f"{size}.prototxt") for size in (first, second)
+        ]
         games = [
-            make_game("tictactoe", height=a, width=b, connect=3) if a == b else make_game("connectn", height=a, width=b, connect=4)
+            make_game("tictactoe", height=a, width=b, connect=3)
+            if a == b
+            else make_game("connectn", height=a, width=b, connect=4)
             for a, b, _ in (first, second)
         ]
         weights = save_weights(tmp_path / "w.caffemodel", NetEvaluator(games[0], nets[0]).weights())
-        with pytest.raises(ModelError, match=rf"layer '{layer}', blob 0: \(\d+, \d+\) in the net, \(\d+, \d+\) in the weights"):
+        with pytest.raises(
+            ModelError, match=rf"layer '{layer}', blob 0: \(\d+, \d+\) in the net, \(\d+, \d+\) in the weights"
+        ):
             NetEvaluator(games[1], nets[1], weights)
 
 

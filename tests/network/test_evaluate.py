@@ -63,7 +63,10 @@ def test_alone_beside_others_and_in_chunks(six: Game) -> None:
     by_state, _ = evaluate(states, np.arange(900))
     by_planes, _ = evaluate.forward(encode(six, states, evaluate.encoding))
     np.testing.assert_array_equal(by_state, by_planes)
-    assert [array.shape for array in evaluate(six.initial(1).take(np.zeros(0, int)), np.zeros(0, int))] == [(0, 36), (0,)]
+    assert [array.shape for array in evaluate(six.initial(1).take(np.zeros(0, int)), np.zeros(0, int))] == [
+        (0, 36),
+        (0,),
+    ]
 
 
 def test_results_are_copies(six: Game) -> None:
@@ -94,7 +97,10 @@ def test_refreshed_weights(six: Game) -> None:
 @pytest.mark.parametrize(
     ("game", "texts"),
     [
-        (make_game("tictactoe", height=3, width=3, connect=3), ["height 6 in the net, 3 in the game", "actions 36 in the net, 9"]),
+        (
+            make_game("tictactoe", height=3, width=3, connect=3),
+            ["height 6 in the net, 3 in the game", "actions 36 in the net, 9"],
+        ),
         (make_game("connectn", height=6, width=6, connect=4), ["actions 36 in the net, 6 in the game"]),
         (make_game("tictactoe", height=6, width=7, connect=4), ["width 6 in the net, 7 in the game"]),
     ],
@@ -120,7 +126,9 @@ def test_channels_say_the_encoding(six: Game, tmp_path: Path) -> None:
 def test_weights_without_a_layer(six: Game, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A net that gained BatchNorm layers: the old weights, with --allow-missing, and what is missing is listed."""
     old = write_net(NetSpec(6, 6, 36, blocks=1, channels=8, head_channels=2), tmp_path / "old.prototxt")
-    new = write_net(NetSpec(6, 6, 36, blocks=1, channels=8, head_channels=2, batch_norm=True), tmp_path / "new.prototxt")
+    new = write_net(
+        NetSpec(6, 6, 36, blocks=1, channels=8, head_channels=2, batch_norm=True), tmp_path / "new.prototxt"
+    )
     weights = save_weights(tmp_path / "old.caffemodel", NetEvaluator(six, old).weights())
     with pytest.raises(ModelError, match=r"conv1_norm.*--allow-missing"):
         NetEvaluator(six, new, weights)
@@ -145,7 +153,8 @@ def test_caffe_is_quiet_unless_asked(tmp_path: Path) -> None:
     program = (
         "import numpy as np; from azcaffe.games.registry import make_game; from azcaffe.network import *; import sys;"
         "prepare_environment(verbose=len(sys.argv) > 1);"
-        f"e = NetEvaluator(make_game('tictactoe', height=6, width=6, connect=4), {str(MODELS / NETS[0])!r} + '.prototxt');"
+        "game = make_game('tictactoe', height=6, width=6, connect=4);"
+        f"e = NetEvaluator(game, {str(MODELS / NETS[0])!r} + '.prototxt');"
         "e.forward(np.zeros((1, 3, 6, 6), np.float32))"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GLOG_")}

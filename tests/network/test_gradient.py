@@ -75,12 +75,17 @@ def test_the_batch_size_of_a_step_may_change(tmp_path: Path) -> None:
         planes, policy, value = batch(count, 4)
         value_loss, policy_loss, _ = numpy_net.losses_and_gradients(solver.weights(), planes, policy, value)
         losses = solver.step(planes, policy, value)
-        assert (losses.value, losses.policy) == (pytest.approx(value_loss, rel=1e-4), pytest.approx(policy_loss, rel=1e-4))
+        assert (losses.value, losses.policy) == (
+            pytest.approx(value_loss, rel=1e-4),
+            pytest.approx(policy_loss, rel=1e-4),
+        )
 
 
 def test_batch_norm_is_right_in_both_phases(tmp_path: Path) -> None:
     game = make_game("tictactoe", height=4, width=4, connect=3)
-    solver = Solver(files(tmp_path, NetSpec(4, 4, 16, blocks=1, channels=8, batch_norm=True)), game, batch_size=16, seed=0)
+    solver = Solver(
+        files(tmp_path, NetSpec(4, 4, 16, blocks=1, channels=8, batch_norm=True)), game, batch_size=16, seed=0
+    )
     for seed in range(3):
         planes, policy, value = batch(16, 4, seed)
         weights = solver.weights()

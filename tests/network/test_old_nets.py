@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
+# ruff: noqa: E501 (cases read best on one line)
 """Net files of other times and hands: V1 layers, `input:` headers, phase rules, duplicate names, unmarked training layers."""
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ import pytest
 
 from azcaffe.games.base import Game
 from azcaffe.games.registry import make_game
-from azcaffe.network import ModelError, NetEvaluator, NetSpec, Solver, SolverSpec, proto, read_model, save_weights, write_solver
+from azcaffe.network import (
+    ModelError,
+    NetEvaluator,
+    NetSpec,
+    Solver,
+    SolverSpec,
+    proto,
+    read_model,
+    save_weights,
+    write_solver,
+)
 from azcaffe.network.spec import net_text
 
 PLANES = np.random.default_rng(0).integers(0, 2, (3, 3, 3, 3)).astype(np.float32)
@@ -42,7 +53,8 @@ STYLES = {
     "new layers, Input": INPUT_LAYER + NEW_BODY,
     "new layers, input_dim": DIMS + NEW_BODY,
     "new layers, input_shape": f'input: "input_data" input_shape {SHAPE}\n' + NEW_BODY,
-    "labels in the header": f'input: "label_value" input_shape {{ dim: 1 dim: 1 }} input: "input_data" input_shape {SHAPE}\n' + NEW_BODY,
+    "labels in the header": f'input: "label_value" input_shape {{ dim: 1 dim: 1 }} input: "input_data" input_shape {SHAPE}\n'
+    + NEW_BODY,
 }
 
 
@@ -60,7 +72,13 @@ def test_every_style_is_the_same_net(game: Game, tmp_path: Path) -> None:
         if weights is None:
             weights = save_weights(tmp_path / "w.caffemodel", NetEvaluator(game, path).weights())
         info = read_model(path)
-        assert (info.height, info.width, info.channels, info.num_actions, info.parameters) == (3, 3, 3, 9, 56 + 19 + 171)
+        assert (info.height, info.width, info.channels, info.num_actions, info.parameters) == (
+            3,
+            3,
+            3,
+            9,
+            56 + 19 + 171,
+        )
         answers.append(NetEvaluator(game, path, weights).forward(PLANES))
     for priors, values in answers[1:]:
         np.testing.assert_array_equal(priors, answers[0][0])
@@ -182,7 +200,9 @@ def test_layers_only_caffe_knows_are_measured_by_caffe(
         'layer { name: "pool" type: "Pooling" bottom: "res1" top: "pool" pooling_param { kernel_size: 2 stride: 1 } }\n'
         'layer {\n  name: "Value_conv1"'
     )
-    text = text.replace('layer {\n  name: "Value_conv1"', pool).replace('bottom: "res1"\n  top: "value', 'bottom: "pool"\n  top: "value')
+    text = text.replace('layer {\n  name: "Value_conv1"', pool).replace(
+        'bottom: "res1"\n  top: "value', 'bottom: "pool"\n  top: "value'
+    )
     path = tmp_path / "net.prototxt"
     path.write_text(text)
     assert read_model(path).params["Value_fc1"] == [(256, 8), (256,)]
@@ -190,7 +210,9 @@ def test_layers_only_caffe_knows_are_measured_by_caffe(
     assert evaluate.weights()["Value_fc1"][0].shape == (256, 2 * 2 * 2)
     weights = evaluate.weights()
     weights["Value_fc1"][0] = np.zeros((256, 18), np.float32)
-    with pytest.raises(ModelError, match=r"layer 'Value_fc1', blob 0: \(256, 8\) in the net, \(256, 18\) in the weights"):
+    with pytest.raises(
+        ModelError, match=r"layer 'Value_fc1', blob 0: \(256, 8\) in the net, \(256, 18\) in the weights"
+    ):
         NetEvaluator(game, path, save_weights(tmp_path / "w.caffemodel", weights))
     monkeypatch.setattr(model, "caffe_folder", lambda: None)
     with pytest.raises(ModelError, match="output_value depends on layers that only Caffe can measure"):

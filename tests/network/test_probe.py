@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
+# ruff: noqa: E501 (cases read best on one line)
 """The throw-away process: what Caffe dies of reaches us as a message, quickly, and a known net costs nothing."""
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def test_our_shapes_are_caffes(name: str, phase: int) -> None:
     net = phase_net(read_model(MODELS / name).net, phase)
     ours, theirs = infer_shapes(net, name), probe_net(proto.to_text(net), phase, name)
     assert {blob: list(shape or ()) for blob, shape in ours.blobs.items()}.items() <= theirs["blobs"].items()
-    assert [[layer, [list(shape) for shape in shapes or []]] for layer, shapes in ours.params.items()] == theirs["params"]
+    assert [[layer, [list(shape) for shape in shapes or []]] for layer, shapes in ours.params.items()] == theirs[
+        "params"
+    ]
 
 
 VARIED = """
@@ -64,7 +67,9 @@ def test_our_shapes_are_caffes_for_every_layer_kind_we_know() -> None:
     net = proto.parse_text("NetParameter", VARIED, "varied")
     ours, theirs = infer_shapes(net, "varied"), probe_net(VARIED, proto.TEST, "varied")
     assert {blob: list(shape or ()) for blob, shape in ours.blobs.items()}.items() <= theirs["blobs"].items()
-    assert [[layer, [list(shape) for shape in shapes or []]] for layer, shapes in ours.params.items()] == theirs["params"]
+    assert [[layer, [list(shape) for shape in shapes or []]] for layer, shapes in ours.params.items()] == theirs[
+        "params"
+    ]
 
 
 CHECK = """

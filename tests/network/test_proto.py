@@ -39,7 +39,8 @@ def test_no_clash_with_caffes_own_classes_and_no_import_of_caffe() -> None:
     program = (
         "import sys, azcaffe.network as n; from azcaffe.network import proto; proto.make('NetParameter');"
         "assert 'caffe' not in sys.modules; import caffe; from caffe.proto import caffe_pb2;"
-        "a = caffe_pb2.NetParameter(name='x').SerializeToString(); print(proto.parse_binary('NetParameter', a, '').name)"
+        "data = caffe_pb2.NetParameter(name='x').SerializeToString();"
+        "print(proto.parse_binary('NetParameter', data, '').name)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "x"), done.stderr

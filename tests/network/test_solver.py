@@ -61,7 +61,7 @@ def with_logits(game: Game, folder: Path, logits: list[float]) -> Solver:
 
 
 def test_a_softmax_of_exactly_0_trains_on(game: Game, tmp_path: Path) -> None:
-    # R09: e^-200 is 0 in float32. Right: loss 200 (= log-sum-exp 0 less -200), gradient p - t: +1 on the first, -1 on the second.
+    # R09: e^-200 is 0 in float32. Right: loss 200 (= log-sum-exp 0 less -200), gradient p - t = +1, -1, 0 …
     logits = [0.0, -200.0] + [-300.0] * 7
     solver = with_logits(game, tmp_path, logits)
     target = np.zeros((2, 9), np.float32)
@@ -119,7 +119,9 @@ def test_every_solver_type_trains_and_goes_on_bit_for_bit(game: Game, tmp_path: 
     for seed in range(3):
         straight.step(*batch(seed=seed))
     saved = straight.save(tmp_path / "moved" / "from", "snapshot")
-    (tmp_path / "moved" / "from").rename(tmp_path / "moved" / "to")  # a pair may move: nothing in it is an absolute path
+    (tmp_path / "moved" / "from").rename(
+        tmp_path / "moved" / "to"
+    )  # a pair may move: nothing in it is an absolute path
     state = tmp_path / "moved" / "to" / saved[1].name
     resumed = Solver(path, game, batch_size=4, seed=8, solverstate=state)
     assert resumed.iteration == 3 and same(straight, resumed)
@@ -177,7 +179,9 @@ def test_weights_files_are_what_caffe_reads(game: Game, tmp_path: Path) -> None:
             for blob, array in zip(blobs, solver.weights()[name]):
                 np.testing.assert_array_equal(blob.data, array)
         loaded = load_weights(path)
-        assert all(np.array_equal(a, b) for name, blobs in loaded.items() for a, b in zip(blobs, solver.weights()[name]))
+        assert all(
+            np.array_equal(a, b) for name, blobs in loaded.items() for a, b in zip(blobs, solver.weights()[name])
+        )
 
 
 def test_paths_in_a_solver_are_taken_from_its_folder(
@@ -213,7 +217,11 @@ def test_the_published_solver_names_a_net_that_is_not_there(game: Game, tmp_path
 
 
 def test_a_net_inside_the_solver_file(game: Game, tmp_path: Path) -> None:
-    text = "base_lr: 0.1 lr_policy: 'fixed' solver_type: ADAM\nnet_param {\n" + write_net(SMALL, tmp_path / "n").read_text() + "}\n"
+    text = (
+        "base_lr: 0.1 lr_policy: 'fixed' solver_type: ADAM\nnet_param {\n"
+        + write_net(SMALL, tmp_path / "n").read_text()
+        + "}\n"
+    )
     path = tmp_path / "solver.prototxt"
     path.write_text(text)
     solver = Solver(path, game, batch_size=4, seed=0)
@@ -320,7 +328,9 @@ def test_a_full_disk_leaves_the_last_snapshot(game: Game, tmp_path: Path, small_
     saved = solver.save(small_disk, "one")
     before = [file.read_bytes() for file in saved]
     solver.step(*batch())
-    (small_disk / "filler").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 8192))
+    (small_disk / "filler").write_bytes(
+        b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 8192)
+    )
     with pytest.raises(AzcaffeError, match=r"one\.caffemodel: cannot be written: No space left on device"):
         solver.save(small_disk, "one")
     assert [file.read_bytes() for file in saved] == before

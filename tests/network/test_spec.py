@@ -28,9 +28,11 @@ def test_models_holds_exactly_what_make_net_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_the_published_caffemodels_hold_the_same_net(blocks: int, original_assets: Path) -> None:
-    # Caffe stores the net it trained inside the caffemodel: layer by layer it must be ours, Split layers and weights apart.
+    # Caffe stores the net it trained inside the caffemodel: it must be ours, Split layers and weights apart.
     path = original_assets / f"net_tic_tac_6_4_{blocks}_res_block.caffemodel"
-    theirs = [layer for layer in proto.parse_binary("NetParameter", path.read_bytes(), "").layer if layer.type != "Split"]
+    theirs = [
+        layer for layer in proto.parse_binary("NetParameter", path.read_bytes(), "").layer if layer.type != "Split"
+    ]
     ours = phase_net(build_net(NetSpec(6, 6, 36, blocks=blocks)), proto.TRAIN).layer
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs):
@@ -88,7 +90,18 @@ def test_batch_norm_file_follows_the_published_one() -> None:
 
 def test_make_net_writes_a_net_that_fits_and_its_solver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net = tmp_path / "a folder" / "net_mine.prototxt"
-    command = ["make-net", "--game", "connectn", "--board_width=5", "--board-height", "4", "--connect", "3", "--history", "4"]
+    command = [
+        "make-net",
+        "--game",
+        "connectn",
+        "--board_width=5",
+        "--board-height",
+        "4",
+        "--connect",
+        "3",
+        "--history",
+        "4",
+    ]
     assert main([*command, "--blocks", "3", "--channels", "16", "--batch-norm", "--output", str(net)]) == 0
     info = read_model(net)
     assert (info.height, info.width, info.channels, info.num_actions) == (4, 5, 9, 5)
