@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ GAME_STREAM, OPENING_STREAM = 101, 102
 OPENINGS = ("paired", "single")
 MAX_GAMES = 1_000_000
 MAX_PARALLEL = 4096
-DRAWS_BEFORE_REPEAT = 200
+DRAWS = 50
+MAX_LISTED = 5000
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class MatchConfig:
 
     Attributes:
         games: 1 … 1,000,000.
-        openings: `paired`: each opening is played twice with sides swapped, and none is used again before (nearly) all
-            others were. `single`: the published way, a random opening for each game, sides alternating.
+        openings: `paired`: each opening is played twice with sides swapped, and is used again only when there are no
+            others. `single`: the published way, a random opening for each game, sides alternating.
         opening_plies: random moves before the players take over, ≥ 0.
         parallel: at most so many games side by side, 1 … 4096.
         seed: ≥ 0.
@@ -198,37 +199,70 @@ class MatchResult:
 def draw_openings(game: Game, config: MatchConfig) -> list[tuple[int, ...]]:
     """The random moves that each opening consists of; none ends the game.
 
+    Where all positions after so many plies can be listed, paired openings go through them in random order, again and
+    again; else each opening is drawn, a few times over if need be to find a new one. More games continue the same list.
+
     Raises:
         ConfigError: the game ends within so many random moves almost always.
     """
-    paired = config.openings == "paired"
-    count = -(-config.games // 2) if paired else config.games
+    if config.openings == "single":
+        return [_random_moves(game, config, number)[0] for number in range(config.games)]
+    count = -(-config.games // 2)
+    every = _all_openings(game, config.opening_plies)
+    drawn: list[tuple[int, ...]] = []
+    if every is not None:
+        if not every:
+            raise ConfigError(f"{game.name} is over after {config.opening_plies} plies: lower opening_plies")
+        rng = np.random.default_rng([config.seed, OPENING_STREAM])
+        while len(drawn) < count:
+            drawn += [every[at] for at in rng.permutation(len(every))]
+        return drawn[:count]
     seen: set[bytes] = set()
-    drawn = []
     for number in range(count):
-        rng = np.random.default_rng([config.seed, OPENING_STREAM, number])
-        moves, key = _random_moves(game, config.opening_plies, rng)
-        for _ in range(DRAWS_BEFORE_REPEAT):
-            if not paired or key not in seen or not config.opening_plies:
-                break
-            moves, key = _random_moves(game, config.opening_plies, rng)
-        else:
-            seen.clear()  # all used up, or nearly so: begin a second time round
+        moves, key = _random_moves(game, config, number, seen)
         seen.add(key)
         drawn.append(moves)
     return drawn
 
 
-def _random_moves(game: Game, plies: int, rng: np.random.Generator) -> tuple[tuple[int, ...], bytes]:
-    for _ in range(DRAWS_BEFORE_REPEAT):
+def _all_openings(game: Game, plies: int) -> list[tuple[int, ...]] | None:
+    """One way to each position that goes on after `plies` moves; None if there are too many."""
+    states = game.initial(1)
+    lines: list[tuple[int, ...]] = [()]
+    for _ in range(plies):
+        rows, actions = game.legal(states).nonzero()
+        if len(rows) > MAX_LISTED:
+            return None
+        after = game.step(states.take(rows), actions)
+        new: dict[bytes, int] = {}
+        for at, key in enumerate(game.keys(after)):
+            if not after.over[at]:
+                new.setdefault(key, at)
+        kept = np.array(list(new.values()), np.intp)
+        lines = [(*lines[rows[at]], int(actions[at])) for at in kept]
+        states = after.take(kept)
+    return lines
+
+
+def _random_moves(
+    game: Game, config: MatchConfig, number: int, seen: Collection[bytes] = ()
+) -> tuple[tuple[int, ...], bytes]:
+    """Opening `number` and the key of its position, not among `seen` if that is not too hard."""
+    rng = np.random.default_rng([config.seed, OPENING_STREAM, number])
+    found = None
+    for _ in range(DRAWS):
         state = game.initial(1)
         moves: list[int] = []
-        while len(moves) < plies and not state.over[0]:
+        while len(moves) < config.opening_plies and not state.over[0]:
             moves.append(int(rng.choice(game.legal(state)[0].nonzero()[0])))
             state = game.step(state, np.array(moves[-1:]))
         if not state.over[0]:
-            return tuple(moves), game.keys(state)[0]
-    raise ConfigError(f"{game.name} hardly lasts {plies} random plies: lower opening_plies")
+            found = tuple(moves), game.keys(state)[0]
+            if found[1] not in seen:
+                break
+    if found is None:
+        raise ConfigError(f"{game.name} hardly lasts {config.opening_plies} random plies: lower opening_plies")
+    return found
 
 
 def play_match(game: Game, a: Player, b: Player, config: MatchConfig) -> MatchResult:

@@ -68,6 +68,10 @@ def test_every_opening_is_played_twice_with_sides_swapped(small: Game) -> None:
 def test_openings_are_not_repeated_before_all_were_used(small: Game) -> None:
     openings = draw_openings(small, MatchConfig(games=36, opening_plies=1))
     assert Counter(openings) == {(cell,): 2 for cell in range(9)}
+    assert draw_openings(small, MatchConfig(games=10, opening_plies=1)) == openings[:5]
+    # Too many to list (42 * 41 * 40 / 2 and more): drawn, all different.
+    large = make_game("connectn", height=7, width=12, connect=4)
+    assert len(set(draw_openings(large, MatchConfig(games=100, opening_plies=6)))) == 50
 
 
 def test_single_openings_are_the_published_way(small: Game) -> None:
@@ -139,7 +143,7 @@ def test_players_hear_both_sides_moves_and_start_after_the_opening(small: Game) 
 
 def test_known_winner(small: Game) -> None:
     # Perfect play does not lose to a random mover who is given the first move.
-    search = SearchPlayer("mcts", small, RolloutEvaluator(small), SearchConfig(simulations=300), 32)
+    search = SearchPlayer("mcts", small, RolloutEvaluator(small), SearchConfig(simulations=1000), 32)
     result = play_match(small, search, RandomPlayer(small), MatchConfig(games=40, parallel=32))
     assert result.losses == 0
     assert result.wins >= 30

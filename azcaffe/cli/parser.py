@@ -56,6 +56,7 @@ class CommandParser(argparse.ArgumentParser):
             add_help=False,
         )
         self._hidden: list[argparse._ArgumentGroup] = []
+        self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")  # values, never options: -1e3 too
 
     def advanced(self, title: str) -> argparse._ArgumentGroup:
         """A group of options that `--help` leaves out and `--help-all` prints."""
@@ -86,6 +87,9 @@ class CommandParser(argparse.ArgumentParser):
         if "--help" in asked or "-h" in asked:
             print(self.short_help(), end="")
             return None
+        for word in asked:  # before argparse, which would first complain of what is missing
+            if word.startswith("--") and word.partition("=")[0] not in self._option_string_actions:
+                raise UsageError(self._unknown(word))
         args, unknown = self.parse_known_args(argv)
         for word in unknown:
             raise UsageError(self._unknown(word))

@@ -39,7 +39,7 @@ from azcaffe.progress import Progress
 from azcaffe.rating import Ladder, Pairing, fit_ladder
 from azcaffe.search import SearchConfig
 
-EXAMPLE = "azcaffe rate random mcts:400 mcts:1000 models/a.caffemodel@400 --games 40 --json ladder.json"
+EXAMPLE = "azcaffe rate random mcts:400 mcts:1000 models/a.caffemodel@400 --json ladder.json"
 
 MATCH_FLAGS = {
     "games": Flag(("--games",), "games of each pair of players"),
@@ -96,7 +96,12 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     results = [match.result() for match in matches]
     anchor = args.anchor or (ANCHOR if ANCHOR in names else None)
-    ladder = fit_ladder(names, _pairings(pairs, results), None if anchor is None else names.index(anchor))
+    try:
+        ladder = fit_ladder(names, _pairings(pairs, results), None if anchor is None else names.index(anchor))
+    except AzcaffeError:
+        if stopped:
+            return EXIT_INTERRUPTED  # too few games yet to compare all players
+        raise
     print(ladder_table(ladder, anchor))
     print()
     print(score_table(ladder, pairs, results))
