@@ -20,22 +20,20 @@ from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GAME = make_game("tictactoe", height=3, width=3, connect=3)
-SMALL = tuple(
-    [
-        "--board_size=3",
-        "--aligned_to_win=3",
-        "--num_game=40",
-        "--num_playouts=8",
-        "--batch_size=8",
-        "--max_size_memory=150",
-        "--num_test=2",
-        "--num-test-previous=2",
-        "--games=8",
-        "--lag=2",
-        "--lockstep=4",
-        "--seed=3",
-        "--workers=1",
-    ]
+SMALL = (
+    "--board_size=3",
+    "--aligned_to_win=3",
+    "--num_game=40",
+    "--num_playouts=8",
+    "--batch_size=8",
+    "--max_size_memory=150",
+    "--num_test=2",
+    "--num-test-previous=2",
+    "--games=8",
+    "--lag=2",
+    "--lockstep=4",
+    "--seed=3",
+    "--workers=1",
 )
 
 
