@@ -16,7 +16,7 @@ from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
 from azcaffe.network.files import write_atomically
 from azcaffe.network.shipped import shipped_files
 
-EXAMPLE = "azcaffe make-net --game tictactoe --board-size 6 --connect 4 --blocks 2 --output a.prototxt"
+EXAMPLE = "azcaffe make-net --game tictactoe --board-size 6 --connect 4 --output a.prototxt"
 
 
 def add_arguments(parser: CommandParser) -> None:
