@@ -79,7 +79,7 @@ class BoardGame(Game):
 
     def action_map(self) -> str:
         """The board with each square's action in it, then the actions that are no squares."""
-        height, width = self.shape
+        width = self.shape[1]
         size = len(str(self.cells - 1)) + 2
         lines = ["   " + "".join(name.rjust(size) for name in self.column_names())]
         for row, name in enumerate(self.row_names()):

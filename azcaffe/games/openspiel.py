@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Any OpenSpiel game that this engine can play, through PyPI's `open_spiel` (extra `openspiel`).
 
-Position by position in Python, so slower than the games of this package (README has figures). Player 1 is OpenSpiel's player 0.
+Position by position in Python, so slower than the games of this package (README has figures). Player 1 is who moves first, in
+chess OpenSpiel's player 1, elsewhere its player 0.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import random
 import subprocess
 import sys
@@ -70,6 +72,7 @@ class OpenSpielGame(Game):
         self.num_actions = self._game.num_distinct_actions()
         self.max_plies = self._game.max_game_length()
         self.history = 0
+        self._first = self._game.new_initial_state().current_player()
         if not 0 < self.num_actions <= MOST_ACTIONS or not 0 < height * width * self.channels <= MOST_INPUTS:
             raise GameError(
                 f"{self.name} has {self.num_actions} actions and planes {self.channels} x {height} x {width}: at most "
@@ -109,7 +112,7 @@ class OpenSpielGame(Game):
             position = position.clone()
             while not position.is_terminal():
                 position.apply_action(rng.choice(position.legal_actions()))
-            winner[row] = np.sign(position.returns()[0])
+            winner[row] = np.sign(position.returns()[self._first])
         return winner
 
     def symmetries(self) -> tuple[Symmetry, ...]:
@@ -130,7 +133,7 @@ class OpenSpielGame(Game):
 
     def action_map(self) -> str:
         start = self.render(self.initial(1)).rpartition("moves: ")[2]
-        return f"OpenSpiel's own action numbers; at the start of the game:\n{start}"
+        return f"OpenSpiel's own action numbers 0 … {self.num_actions - 1}; at the start of the game:\n{start}"
 
     def render(self, state: State, row: int = 0, last: int | None = None) -> str:
         position = state.board[row, 0]
@@ -145,7 +148,7 @@ class OpenSpielGame(Game):
     def planes(self, state: State) -> FloatArray:
         planes = np.empty((len(state), self.channels, *self.shape), np.float32)
         for row, position in enumerate(state.board[:, 0]):
-            mover = 0 if state.to_move[row] == 1 else 1
+            mover = self._first if state.to_move[row] == 1 else 1 - self._first
             planes[row, :-1] = np.reshape(getattr(position, self._tensor)(mover), (-1, *self.shape))
         planes[:, -1] = (state.to_move == 1)[:, None, None]
         return planes
@@ -161,17 +164,16 @@ class OpenSpielGame(Game):
         board = np.empty((count, 1), object)
         board[:, 0] = positions
         over = np.array([position.is_terminal() for position in positions], np.bool_)
-        winner = np.array([np.sign(p.returns()[0]) if done else 0 for p, done in zip(positions, over, strict=True)], np.int8)
-        to_move = np.array([-1 if p.current_player() == 1 else 1 for p in positions], np.int8)
+        winner = np.array([np.sign(p.returns()[self._first]) if done else 0 for p, done in zip(positions, over, strict=True)], np.int8)
+        to_move = np.array([-1 if p.current_player() == 1 - self._first else 1 for p in positions], np.int8)
         return State(board, to_move, over, winner, np.empty((count, 0, 1), object))
 
 
 def _pyspiel() -> ModuleType:
     try:
-        import pyspiel
+        return importlib.import_module("pyspiel")
     except ImportError as error:
         raise GameError("openspiel games need the package open_spiel: pip install 'azcaffe[openspiel]'") from error
-    return pyspiel
 
 
 @lru_cache(maxsize=32)
