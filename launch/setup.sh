@@ -27,7 +27,7 @@ done
 venv=$root/.venv
 stamp=$venv/azcaffe-setup
 python=${PYTHON:-/usr/bin/python3}
-id=$(cd "$root" && { cat setup.py launch/setup.sh docker/common.sh docker/build_caffe.sh docker/pack_wheel.py; echo "$root $python ${CAFFE_SOURCE:-}"; } | sha256sum | cut -c 1-16)
+id=$(cd "$root" && { cat setup.py launch/setup.sh docker/build_caffe.sh docker/pack_wheel.py docker/patches/*.patch 2>/dev/null; echo "$root $python ${CAFFE_SOURCE:-}"; } | sha256sum | cut -c 1-16)
 
 # is_ready : an earlier run with the same recipe came to its end; the stamp is the last thing it wrote
 is_ready() {
