@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Positions as the planes that a net sees.
 
-Two encodings (REFERENCE, "Encoding and rules"): the original's absolute one with 3 planes, and the article's, relative to the
-mover and with earlier positions. The channel count of a net's `input_data` says which is meant.
+Two encodings: the published program's absolute one with 3 planes, and AlphaZero's, relative to the mover and with
+earlier positions. The channel count of a net's `input_data` says which is meant.
 """
 
 from __future__ import annotations
@@ -83,22 +83,6 @@ class Encoding:
         """The game's own encoding, or None when the game leaves it to this module."""
         planes = game.planes(game.initial(1))
         return None if planes is None else cls("game", 1, planes.shape[1])
-
-    @classmethod
-    def for_net(cls, game: Game, channels: int, override: str | None = None) -> Encoding:
-        """The encoding of a net with `channels` input planes that plays `game`.
-
-        Raises:
-            ConfigError: no encoding has that many planes; the game has planes of its own, and not that many.
-        """
-        own = cls.of_game(game)
-        if own is None:
-            return cls.for_channels(channels, override)
-        if override is not None:
-            raise ConfigError(f"{game.name} brings its own planes: leave the encoding out")
-        if own.channels != channels:
-            raise ConfigError(f"{game.name} has {own.channels} planes of its own, the net wants {channels}")
-        return own
 
 
 def encode(game: Game, state: State, encoding: Encoding, out: FloatArray | None = None) -> FloatArray:

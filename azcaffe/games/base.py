@@ -2,8 +2,9 @@
 """The contract of a game: rules only, on a batch of positions.
 
 Axes: B positions side by side, A actions, `cells` squares in row-major order (row 0 is the top of the board).
-Players are 1 (moves first, drawn `x`) and -1 (`o`). A position is a value: :meth:`Game.play` returns new arrays and reads no
-random numbers. The engine never asks how a game works, only what :class:`Game` promises, so a new game is one file.
+Players are 1 (moves first, drawn `x`) and -1 (`o`). A position is a value: :meth:`Game.play` returns new arrays and
+reads no random numbers. The engine never asks how a game works, only what :class:`Game` promises, so a new game is one
+file.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Game(ABC):
 
     @abstractmethod
     def step(self, state: State, action: IntArray) -> State:
-        """The positions after `action` (B,), trusted to be legal: the search's path, which asks for legal moves only."""
+        """The positions after `action` (B,), trusted to be legal: for the search, which asks for legal moves only."""
 
     def play(self, state: State, action: IntArray) -> State:
         """The positions after `action` (B,).
@@ -149,7 +150,9 @@ class Game(ABC):
         """
         action = np.asarray(action)
         if action.shape != (len(state),) or not np.issubdtype(action.dtype, np.integer):
-            raise GameError(f"{len(state)} positions need {len(state)} integer actions, not {action.dtype}{action.shape}")
+            raise GameError(
+                f"{len(state)} positions need {len(state)} integer actions, not {action.dtype}{action.shape}"
+            )
         for row in np.flatnonzero((action < 0) | (action >= self.num_actions)):
             raise GameError(f"action {action[row]} is outside 0 … {self.num_actions - 1}")
         for row in np.flatnonzero(state.over):

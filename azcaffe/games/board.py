@@ -39,7 +39,9 @@ class BoardGame(Game):
             np.zeros((batch, self.history, self.cells), np.int8),
         )
 
-    def successor(self, state: State, board: Int8Array, to_move: Int8Array, over: BoolArray, winner: Int8Array) -> State:
+    def successor(
+        self, state: State, board: Int8Array, to_move: Int8Array, over: BoolArray, winner: Int8Array
+    ) -> State:
         """The positions that follow `state`, its board now the newest past one."""
         past = state.past
         if self.history:

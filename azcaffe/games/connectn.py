@@ -31,7 +31,7 @@ class ConnectN(BoardGame):
         self.max_plies = self.cells
         self._connect = connect
         self._lines = Lines(height, width, connect)
-        self._upwards = np.arange(self.cells).reshape(height, width)[::-1].T.copy()  # (width, height), bottom cell first
+        self._upwards = np.arange(self.cells).reshape(height, width)[::-1].T.copy()  # (width, height), bottom first
 
     def with_history(self, history: int) -> ConnectN:
         return ConnectN(*self.shape, self._connect, history)

@@ -44,9 +44,9 @@ class Lines:
         return ~(self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2).all(axis=1)
 
     def first_completed(self, signed: NDArray[np.int16]) -> Int8Array:
-        """(B,) int8: whose line stands first when cell i falls to its owner at its turn > 0, `signed` (B, cells) = owner * turn.
+        """Whose line stands first, (B,) int8, when every cell falls to its owner at its turn > 0; 0: nobody's.
 
-        0 where no line ever stands. A line stands as soon as its last cell falls.
+        `signed` (B, cells) is owner * turn. A line stands as soon as its last cell has fallen.
         """
         turns = np.ascontiguousarray(signed.T).take(self.cells.T, axis=0)  # (connect, L, B): whole rows are copied
         low, high = turns.min(axis=0), turns.max(axis=0)

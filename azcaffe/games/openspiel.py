@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Any OpenSpiel game that this engine can play, through PyPI's `open_spiel` (extra `openspiel`).
 
-Position by position in Python, so slower than the games of this package (README has figures). Player 1 is who moves first, in
-chess OpenSpiel's player 1, elsewhere its player 0.
+Position by position in Python, so slower than the games of this package (README has figures). Player 1 is who moves
+first: in chess OpenSpiel's player 1, elsewhere its player 0.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ except Exception as error:
 class OpenSpielGame(Game):
     """A two-player, zero-sum, deterministic, perfect-information, turn-based game of OpenSpiel.
 
-    `State.board` is (B, 1) object, the pyspiel state of each position; they are cloned, never changed. Input planes are the
-    mover's observation tensor, (C, H, W) as it is, (C, n) as (C, 1, n), (n,) as (n, 1, 1), and one plane of ones where player 1
-    is to move. Actions are OpenSpiel's own numbers.
+    `State.board` is (B, 1) object, the pyspiel state of each position; they are cloned, never changed. Input planes are
+    the mover's observation tensor, (C, H, W) as it is, (C, n) as (C, 1, n), (n,) as (n, 1, 1), and one plane of ones
+    where player 1 is to move. Actions are OpenSpiel's own numbers.
     """
 
     rollout_draws = 1
@@ -164,7 +164,9 @@ class OpenSpielGame(Game):
         board = np.empty((count, 1), object)
         board[:, 0] = positions
         over = np.array([position.is_terminal() for position in positions], np.bool_)
-        winner = np.array([np.sign(p.returns()[self._first]) if done else 0 for p, done in zip(positions, over, strict=True)], np.int8)
+        winner = np.array(
+            [np.sign(p.returns()[self._first]) if done else 0 for p, done in zip(positions, over, strict=True)], np.int8
+        )
         to_move = np.array([-1 if p.current_player() == 1 - self._first else 1 for p in positions], np.int8)
         return State(board, to_move, over, winner, np.empty((count, 0, 1), object))
 
@@ -182,7 +184,9 @@ def _load(text: str) -> Any:
     pyspiel = _pyspiel()
     name = text.partition("(")[0]
     if name not in pyspiel.registered_names():
-        raise GameError(f"OpenSpiel knows no game {name!r}: `python -c 'import pyspiel; print(pyspiel.registered_names())'`")
+        raise GameError(
+            f"OpenSpiel knows no game {name!r}: `python -c 'import pyspiel; print(pyspiel.registered_names())'`"
+        )
     if text.removeprefix(name) not in ("", "()"):
         _try_out(text)
     try:

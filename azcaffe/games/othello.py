@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Othello (Reversi) on 4x4, 6x6 or 8x8: enclose the other's stones in straight lines to turn them; most stones win.
 
-Who has no move passes, so one player may move twice running. Rules: World Othello Federation; with the start position laid
-out so that player 1 (black) opens with d3, c4, f5 or e6 on 8x8.
+Who has no move passes, so one player may move twice running. Rules: World Othello Federation, with the start position
+laid out so that player 1 (black) opens with d3, c4, f5 or e6 on 8x8.
 """
 
 from __future__ import annotations

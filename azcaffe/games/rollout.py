@@ -41,8 +41,8 @@ def fill(board: Int8Array, to_move: Int8Array, times: NDArray[np.float64]) -> ND
     """
     count, cells = board.shape
     empty = board == 0
-    # Sorting numbers is three times as fast as argsort. Bits of floats >= 0 sort like the floats; the lowest ten, too fine
-    # to matter, make room for the cell's number (a board has at most 26 * 26 cells).
+    # Sorting numbers is three times as fast as argsort. Bits of floats >= 0 sort like the floats; the lowest ten, too
+    # fine to matter, make room for the cell's number (a board has at most 26 * 26 cells).
     order = np.where(empty, times, 0.0).view(np.int64)
     order &= ~1023
     order |= np.where(empty, 1024 + np.arange(cells), np.arange(cells))  # stones come first, whatever the times

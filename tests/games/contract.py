@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""What every game promises, as checks that know no rules. Add a game to GAMES in test_contract.py to have it checked."""
+"""What every game promises, as checks that know no rules. Add a board to test_contract.py to have it checked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from azcaffe.games.symmetry import turn_actions, turn_boards, turn_planes, turn_
 from tests.games.walk import random_games
 
 BATCH = 12
+NO_MOVES = ("", " ", "-1", "+1", "1.0", "1,1", "abc", "a0", "a01x", "²", "٣", "9" * 11, "\x00")
 
 
 def same(a: State, b: State) -> bool:
@@ -117,7 +118,9 @@ def check_keys_tell_positions_apart(game: Game, rng: np.random.Generator) -> Non
         assert all(type(key) is bytes for key in keys)
         planes = game.planes(batch)
         for row, key in enumerate(keys):
-            visible = (batch.board[row].tobytes(), batch.past[row].tobytes()) if planes is None else planes[row].tobytes()
+            visible = (
+                (batch.board[row].tobytes(), batch.past[row].tobytes()) if planes is None else planes[row].tobytes()
+            )
             assert seen.setdefault(key, (visible, batch.to_move[row])) == (visible, batch.to_move[row])
     assert len(set(seen.values())) == len(seen)
 
@@ -169,7 +172,7 @@ def check_moves_read_back(game: Game, rng: np.random.Generator) -> None:
     assert len(set(names)) == game.num_actions
     for action, name in enumerate(names):
         assert game.parse_move(name) == game.parse_move(f"  {name.upper()} ") == game.parse_move(str(action)) == action
-    for wrong in ("", " ", "-1", "+1", "1.0", "1,1", "abc", "a0", "a01x", "²", "٣", "9" * 11, str(game.num_actions), "\x00"):
+    for wrong in (*NO_MOVES, str(game.num_actions)):
         with pytest.raises(GameError) as caught:
             game.parse_move(wrong)
         assert game.move_range() in str(caught.value) and "\n" not in str(caught.value)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from azcaffe.encoding import Encoding, encode
-from azcaffe.errors import ConfigError, GameError
+from azcaffe.errors import GameError
 from azcaffe.games.base import Game
 from azcaffe.games.connectn import ConnectN
 from azcaffe.games.othello import Othello
@@ -20,7 +20,11 @@ pyspiel = pytest.importorskip("pyspiel", reason="open_spiel is not installed (ex
 
 @pytest.mark.parametrize(
     "game,theirs,count",
-    [(TicTacToe(3, 3, 3), "tic_tac_toe", 10_000), (ConnectN(6, 7, 4), "connect_four", 10_000), (Othello(8), "othello", 200)],
+    [
+        (TicTacToe(3, 3, 3), "tic_tac_toe", 10_000),
+        (ConnectN(6, 7, 4), "connect_four", 10_000),
+        (Othello(8), "othello", 200),
+    ],
     ids=lambda x: getattr(x, "name", x),
 )
 def test_random_games_are_the_same_under_both_rules(game: Game, theirs: str, count: int) -> None:
@@ -74,12 +78,9 @@ def test_what_the_engine_cannot_play_is_refused_with_the_reason(text: str, reaso
 def test_planes_and_actions(text: str, shape: tuple[int, int], channels: int, actions: int) -> None:
     game = parse_game(f"openspiel:{text}")
     assert (game.shape, game.num_actions) == (shape, actions)
-    encoding = Encoding.for_net(game, channels)
+    encoding = Encoding.of_game(game)
+    assert encoding is not None and encoding.channels == channels
     assert encode(game, game.initial(2), encoding).shape == (2, channels, *shape)
-    with pytest.raises(ConfigError, match=f"has {channels} planes of its own, the net wants 3"):
-        Encoding.for_net(game, 3)
-    with pytest.raises(ConfigError, match="brings its own planes"):
-        Encoding.for_net(game, channels, "relative")
 
 
 def test_the_last_plane_tells_the_mover() -> None:
@@ -111,5 +112,7 @@ def test_rollouts_are_random_play() -> None:
 
 def test_a_drawn_position_lists_its_moves() -> None:
     game = parse_game("openspiel:tic_tac_toe")
-    assert game.render(played(game, 4)).endswith("moves: 0=o(0,0) 1=o(0,1) 2=o(0,2) 3=o(1,0) 5=o(1,2) 6=o(2,0) 7=o(2,1) 8=o(2,2)")
+    assert game.render(played(game, 4)).endswith(
+        "moves: 0=o(0,0) 1=o(0,1) 2=o(0,2) 3=o(1,0) 5=o(1,2) 6=o(2,0) 7=o(2,1) 8=o(2,2)"
+    )
     assert "moves" not in game.render(played(game, 0, 3, 1, 4, 2))

@@ -25,7 +25,7 @@ def assert_shares(winners: np.ndarray, exact: dict[int, float]) -> None:
 
 
 def exact_shares(game: Game, state: State) -> dict[int, float]:
-    """Chances of each outcome of uniformly random play: the weight of every position reached from `state` (a batch of one)."""
+    """Chances of each outcome of uniformly random play from `state` (a batch of one): every position, weighted."""
     shares, weight = {1: 0.0, 0: 0.0, -1: 0.0}, np.ones(1)
     while len(state):
         for outcome in shares:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Symmetries move the board, its past, the planes and the policy alike (CASES R20)."""
+"""Symmetries move the board, its past, the planes and the policy alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def one_hot(size: int, at: int) -> np.ndarray:
     return np.eye(size, dtype=np.float32)[[at]]
 
 
-def test_r20_gravity_board_has_two_images_and_the_policy_moves_along() -> None:
+def test_gravity_board_has_two_images_and_the_policy_moves_along() -> None:
     game = ConnectN(6, 7, 4)
     state = played(game, 0)
     policy = one_hot(7, 0)
@@ -31,7 +31,7 @@ def test_r20_gravity_board_has_two_images_and_the_policy_moves_along() -> None:
         assert image.board.reshape(6, 7)[5].any() and not image.board.reshape(6, 7)[:5].any()
 
 
-def test_r20_3x3_has_eight_images_each_the_same_map_on_every_part() -> None:
+def test_3x3_has_eight_images_each_the_same_map_on_every_part() -> None:
     game = TicTacToe(3, 3, 3, history=1)
     state = played(game, 7, 1)  # the last move is 1; the board before it had a stone on 7 only
     policy, last = one_hot(9, 5), 1

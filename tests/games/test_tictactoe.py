@@ -24,7 +24,18 @@ def test_3x3_has_5478_positions_and_255168_games() -> None:
     assert sum(games.values()) == 255168
 
 
-BOARDS = [(3, 3, 3), (4, 4, 3), (5, 5, 4), (6, 6, 4), (7, 7, 5), (9, 9, 5), (3, 7, 4), (8, 5, 3), (12, 13, 6), (3, 26, 12)]
+BOARDS = [
+    (3, 3, 3),
+    (4, 4, 3),
+    (5, 5, 4),
+    (6, 6, 4),
+    (7, 7, 5),
+    (9, 9, 5),
+    (3, 7, 4),
+    (8, 5, 3),
+    (12, 13, 6),
+    (3, 26, 12),
+]
 
 
 @pytest.mark.parametrize("height,width,connect", BOARDS)
