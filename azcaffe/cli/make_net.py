@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 from azcaffe.cli.common import add_game, game_from_args
@@ -76,6 +77,8 @@ def _channels_in(game: Game, history: int | None) -> int:
         if history is not None:
             raise UsageError(f"{game.name} brings its own {own.channels} planes: leave out --history")
         return own.channels
+    if history == 1:
+        print("azcaffe: a net of 3 planes is read as absolute: give --encoding relative to use it", file=sys.stderr)
     return Encoding().channels if history is None else Encoding("relative", history).channels
 
 

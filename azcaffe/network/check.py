@@ -128,7 +128,7 @@ def describe_model(model: ModelInfo) -> list[str]:
 def _read_solver_file(path: PathLike, read: _Read, allow_python_layers: bool) -> list[str]:
     solver = read_solver(path, None, allow_python_layers)
     model = read_model(solver.model, allow_python_layers, net=solver.net)
-    net, _ = training_net(solver, 2)
+    net, _ = training_net(solver, 1)
     if caffe_folder() is not None:
         probe_solver(private_solver(solver, net, "probe", 0), solver.kind, solver.path)
     read.solvers.append(solver)

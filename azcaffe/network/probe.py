@@ -21,34 +21,34 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from azcaffe.errors import AzcaffeError
+from azcaffe.errors import AzcaffeError, ConfigError
 from azcaffe.network.errors import ModelError
 from azcaffe.network.runtime import QUIET_ENVIRONMENT, caffe_folder
 
-SECONDS = 5.0  # a net that takes longer to open and to run on a few empty boards is refused
+SECONDS = 4.0  # a net that takes longer to open and to run on a few empty boards is refused
 MEMORY = 8 << 30  # bytes of address space, Caffe's own libraries included
-_VERSION = 1  # of the answers in the cache
+_VERSION = 2  # of the answers in the cache
 
 
 def probe_net(text: str, phase: int, source: str) -> dict[str, Any]:
-    """Open the net `text` in the throw-away process and run it on 1 and on 3 boards.
+    """Open the net `text` in the throw-away process and run it on as many boards as it says and on 2.
 
     Returns:
-        `blobs`: name to shape, and `params`: [layer, shapes] pairs in layer order, at batch 1.
+        `blobs`: name to shape, and `params`: [layer, shapes] pairs in layer order, at the net's own batch size.
 
     Raises:
         ModelError: Caffe died of it, or it took too long; the message has Caffe's own.
         AzcaffeError: Caffe is not installed.
     """
-    return _ask({"kind": "net", "text": text, "phase": phase, "batches": [1, 3]}, source)
+    return _ask({"kind": "net", "text": text, "phase": phase}, source)
 
 
 def probe_solver(text: str, kind: str, source: str) -> dict[str, Any]:
-    """Open the solver `text` (its net inside) of type `kind` in the throw-away process and make one step.
+    """Open the solver `text` (its net inside) of type `kind` in the throw-away process and make one step on 2 boards.
 
     Returns and raises as :func:`probe_net`.
     """
-    return _ask({"kind": "solver", "text": text, "type": kind, "batches": [2]}, source)
+    return _ask({"kind": "solver", "text": text, "type": kind}, source)
 
 
 def probe_gpu(device: int) -> None:
@@ -73,7 +73,9 @@ def _ask(job: dict[str, Any], source: str) -> dict[str, Any]:
         return json.loads(known.read_bytes())
     except (OSError, ValueError, EOFError):
         pass
-    seconds = float(os.environ.get("AZCAFFE_PROBE_SECONDS") or SECONDS)
+    python = 'type: "Python"' in job.get("text", "")  # refused before, unless the user allows it
+    job["modules"] = [str(Path(entry).absolute()) for entry in sys.path] if python else None
+    seconds = _seconds()
     reply = _server(os.getpid(), str(folder)).ask({**job, "seconds": seconds, "memory": MEMORY}, seconds)
     if reply["status"] != 0:
         raise ModelError(f"{source}: {_reason(reply, seconds)}")
@@ -81,6 +83,17 @@ def _ask(job: dict[str, Any], source: str) -> dict[str, Any]:
     if job["kind"] != "gpu":
         _remember(known, reply["answer"])
     return answer
+
+
+def _seconds() -> float:
+    given = os.environ.get("AZCAFFE_PROBE_SECONDS")
+    try:
+        seconds = float(given) if given else SECONDS
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise ConfigError(f"AZCAFFE_PROBE_SECONDS must be above 0 and at most 3600, not {given!r}")
+    return seconds
 
 
 def _reason(reply: dict[str, Any], seconds: float) -> str:

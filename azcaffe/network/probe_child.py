@@ -27,26 +27,26 @@ def load(folder: str) -> Any:
     return importlib.import_module("caffe._caffe")
 
 
-def open_net(net: Any, batches: list[int]) -> dict[str, Any]:
-    """Run `net` forward at each batch size; its shapes at the first."""
-    report: dict[str, Any] = {}
+def resize(net: Any, batch: int) -> None:
+    """Give planes and labels `batch` boards."""
     names = list(net._blob_names)
-    for batch in batches:
-        for name in ("input_data", "label_value", "label_probas"):
-            if name in names:
-                blob = net._blobs[names.index(name)]
-                blob.reshape(batch, *list(blob.shape)[1:])
-        net.reshape()
-        net._forward(0, len(net.layers) - 1)
-        report = report or {
-            "blobs": {name: list(blob.shape) for name, blob in zip(names, net._blobs)},
-            "params": [
-                [name, [list(blob.shape) for blob in layer.blobs]]
-                for name, layer in zip(net._layer_names, net.layers)
-                if len(layer.blobs)
-            ],
-        }
-    return report
+    for name in ("input_data", "label_value", "label_probas"):
+        if name in names:
+            blob = net._blobs[names.index(name)]
+            blob.reshape(batch, *list(blob.shape)[1:])
+    net.reshape()
+
+
+def shapes(net: Any) -> dict[str, Any]:
+    """Of every blob, and of every layer's learned blobs."""
+    return {
+        "blobs": {name: list(blob.shape) for name, blob in zip(net._blob_names, net._blobs)},
+        "params": [
+            [name, [list(blob.shape) for blob in layer.blobs]]
+            for name, layer in zip(net._layer_names, net.layers)
+            if len(layer.blobs)
+        ],
+    }
 
 
 def run(caffe: Any, job: dict[str, Any], path: str) -> dict[str, Any]:
@@ -55,11 +55,21 @@ def run(caffe: Any, job: dict[str, Any], path: str) -> dict[str, Any]:
         caffe.set_mode_gpu()
         caffe.set_device(job["device"])
         return {}
+    if job["modules"]:  # the net has Python layers, which the user allows: they want the whole of Caffe's package
+        del sys.modules["caffe"]
+        sys.path[:] = job["modules"]
+        importlib.import_module("caffe")
     caffe.set_mode_cpu()
     if job["kind"] == "net":
-        return open_net(caffe.Net(path, job["phase"]), job["batches"])
+        net = caffe.Net(path, job["phase"])
+        net._forward(0, len(net.layers) - 1)
+        report = shapes(net)
+        resize(net, 2)
+        net._forward(0, len(net.layers) - 1)
+        return report
     solver = getattr(caffe, job["type"] + "Solver")(path)
-    report = open_net(solver.net, job["batches"])
+    report = shapes(solver.net)
+    resize(solver.net, 2)
     solver.step(1)
     return report
 

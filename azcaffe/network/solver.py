@@ -21,7 +21,7 @@ from azcaffe.network.files import PathLike, Weights, load_weights, save_weights,
 from azcaffe.network.model import INPUT, choose_encoding, probed_shapes, read_model, require_fit
 from azcaffe.network.probe import probe_gpu, probe_solver
 from azcaffe.network.runtime import load_caffe
-from azcaffe.network.shapes import Shape
+from azcaffe.network.shapes import NetShapes, Shape
 from azcaffe.network.solverfile import (
     BATCH_SCALE,
     LABEL_POLICY,
@@ -107,10 +107,11 @@ class Solver:
         self.model, self.batch_size, self.num_actions = file.model, batch_size, game.num_actions
         self.display, self.snapshot_every = file.message.display, file.message.snapshot
         self._source, self._planes_shape = file.path, (info.channels, info.height, info.width)
-        net, _ = training_net(file, batch_size)
+        net, shapes = training_net(file, batch_size)
+        _check_memory(shapes, batch_size)
         if output_dir is not None:
             _prepare_folder(Path(output_dir))
-        small, _ = training_net(file, 2)
+        small, _ = training_net(file, 1)
         trial = private_solver(file, small, "probe", 0, learning_rate)
         probed = probed_shapes(probe_solver(trial, file.kind, f"{file.path} ({file.model})"))
         _check_labels(probed.blobs, game.num_actions, file.model)
@@ -165,8 +166,9 @@ class Solver:
         return float(self._solver.lr)
 
     def step(self, planes: FloatArray, policy: FloatArray, value: FloatArray) -> Losses:
-        """One update on a batch: planes (N, C, H, W), policy targets (N, A) that sum to 1, results (N,) in [-1, 1] for
-        the player to move.
+        """One update on N <= `batch_size` boards.
+
+        `planes` (N, C, H, W), `policy` (N, A) targets that sum to 1, `value` (N,) results in [-1, 1] for the mover.
 
         Raises:
             ConfigError: arrays of other shapes.
@@ -174,6 +176,8 @@ class Solver:
         """
         count = len(planes)
         self._require_finite_past()
+        if count > self.batch_size:
+            raise ConfigError(f"{count} boards are more than the batch size {self.batch_size} this solver was made for")
         if planes.shape != (count, *self._planes_shape) or policy.shape != (count, self.num_actions) or not count:
             raise ConfigError(
                 f"a step needs planes (N, {', '.join(map(str, self._planes_shape))}) and a policy "
@@ -286,6 +290,17 @@ def _check_labels(blobs: dict[str, Shape | None], num_actions: int, source: str)
         labels = name in (LABEL_POLICY, LABEL_VALUE)
         if prod(shape[1:] if labels else shape) != wanted or (labels and not shape):
             raise ModelError(f"{source}: {name} has the shape {shape}, it must be {what}")
+
+
+def _check_memory(shapes: NetShapes, batch_size: int) -> None:
+    """Caffe aborts, or the kernel kills it, where memory ends: every blob has data and gradient in float32."""
+    needed = 8 * sum(prod(shape) for shape in shapes.blobs.values() if shape is not None)
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise ConfigError(
+            f"batch_size {batch_size} needs {needed / 2**30:.0f} GB for this net, "
+            f"the machine has {there / 2**30:.0f} GB"
+        )
 
 
 def _prepare_folder(folder: Path) -> None:

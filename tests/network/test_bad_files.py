@@ -134,6 +134,38 @@ def test_nets_that_cannot_be(case: str, game: Game, tmp_path: Path) -> None:
     assert time.monotonic() - started < 5
 
 
+def test_python_layers_that_the_user_allows(game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "azcaffe_test_layer.py").write_text(
+        "import caffe\n"
+        "class Half(caffe.Layer):\n"
+        "    def setup(self, bottom, top): pass\n"
+        "    def reshape(self, bottom, top): top[0].reshape(*bottom[0].shape)\n"
+        "    def forward(self, bottom, top): top[0].data[...] = bottom[0].data / 2\n"
+        "    def backward(self, top, propagate_down, bottom): pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    layer = 'layer { name: "h" type: "Python" bottom: "raw" top: "output_value" python_param { module: "%s" layer: "Half" } }'
+    text = TEXT.replace('"output_value"', '"raw"')
+    path, weights = tmp_path / "net.prototxt", tmp_path / "w.caffemodel"
+    for name, message in (
+        ("azcaffe_no_such_module", "No module named 'azcaffe_no_such_module'"),
+        ("os", "attribute 'Half'"),
+    ):
+        path.write_text(text + layer % name)
+        with pytest.raises(ModelError, match=message):
+            NetEvaluator(game, path, allow_python_layers=True)
+    path.write_text(text + layer % "azcaffe_test_layer")
+    with pytest.raises(ModelError, match="Python layers run code"):
+        NetEvaluator(game, path)
+    with_half = NetEvaluator(game, path, allow_python_layers=True)
+    save_weights(weights, with_half.weights())
+    path.write_text(TEXT)
+    planes = np.random.default_rng(0).integers(0, 2, (4, 3, 3, 3)).astype(np.float32)
+    np.testing.assert_allclose(
+        2 * with_half.forward(planes)[1], NetEvaluator(game, path, weights).forward(planes)[1], rtol=1e-5
+    )
+
+
 def text_file(content: str) -> Callable[[Path], None]:
     return lambda path: path.write_text(content) and None
 

@@ -136,7 +136,7 @@ def test_a_killed_probe_process_is_started_again(fresh_cache: Path) -> None:
     folder = caffe_folder()
     assert folder is not None
     server = _Server(str(folder))
-    job = {"kind": "net", "text": VARIED, "phase": 1, "batches": [1], "seconds": 5, "memory": 8 << 30}
+    job = {"kind": "net", "text": VARIED, "phase": 1, "modules": None, "seconds": 5, "memory": 8 << 30}
     assert server.ask(job, 5)["status"] == 0
     assert server._process is not None
     os.kill(server._process.pid, signal.SIGKILL)

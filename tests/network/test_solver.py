@@ -276,12 +276,20 @@ def test_batch_sizes_outside_their_range(game: Game, tmp_path: Path, size: int) 
         Solver(solver_in(tmp_path), game, batch_size=size)
 
 
+def test_a_batch_beyond_the_machine_s_memory(tmp_path: Path) -> None:
+    path = solver_in(tmp_path, NetSpec(8, 8, 64, blocks=200, channels=64))
+    with pytest.raises(ConfigError, match=r"batch_size 65536 needs \d+ GB for this net, the machine has \d+ GB"):
+        Solver(path, make_game("tictactoe", height=8, width=8, connect=5), batch_size=65536)
+
+
 def test_a_step_with_other_shapes(game: Game, tmp_path: Path) -> None:
     solver = Solver(solver_in(tmp_path), game, batch_size=4, seed=0)
     planes, policy, value = batch()
     for wrong in ((planes[:, :2], policy, value), (planes, policy[:, :8], value), (planes, policy, value[:3])):
         with pytest.raises(ConfigError, match="a step"):
             solver.step(*wrong)
+    with pytest.raises(ConfigError, match="5 boards are more than the batch size 4"):
+        solver.step(*batch(5))
     assert solver.iteration == 0
 
 
