@@ -31,6 +31,7 @@ STAGES = (
 )
 STAGE = {name: number for number, names in enumerate(STAGES) for name in names}
 WEB_EXTRA = ("fastapi", "pydantic", "starlette")  # what the extra `web` brings; the Docker image does without
+EXTRAS = ("fastapi", "pydantic", "starlette", "uvicorn", "matplotlib")  # may be missing: setup.py, extras_require
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
