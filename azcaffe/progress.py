@@ -35,12 +35,12 @@ class Progress:
         self._note = ""
         self._began = time.monotonic()
         self._shown = self._began if not self._terminal else 0.0
-        self._drawn = False
+        self._drawn = self._updated = False
         self._printed: tuple[int, str] | None = None
 
     def update(self, done: int, note: str = "") -> None:
         """`done` of the total are done; `note` is shown beside it."""
-        self._done, self._note = done, note
+        self._done, self._note, self._updated = done, note, True
         now = time.monotonic()
         if not self._quiet and now - self._shown >= (BAR_SECONDS if self._terminal else LINE_SECONDS):
             self._shown = now
@@ -54,8 +54,8 @@ class Progress:
         print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Show the last state and end the line."""
-        if self._quiet:
+        """Show the last state, if there was one, and end the line."""
+        if self._quiet or not self._updated:
             return
         if self._printed != (self._done, self._note):
             self._show(time.monotonic())

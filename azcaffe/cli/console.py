@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
@@ -43,6 +44,8 @@ def ask_terminal(prompt: str) -> str:
         Leave: the end of the input.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - editing and history; without it input() writes the prompt to stderr
         try:
             return input(prompt)
         except EOFError:

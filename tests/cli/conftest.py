@@ -66,7 +66,7 @@ def random_net(folder: Path, name: str, spec: NetSpec, seed: int) -> None:
 
 @pytest.fixture(scope="session")
 def nets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A models folder: `small`, `other` and (with 2 positions) `history` for 3x3 tic-tac-toe, `gravity` for Connect 4x5."""
+    """Models: `small`, `other` and (with 2 positions) `history` for 3x3 tic-tac-toe, `gravity` for Connect 4x5."""
     folder = tmp_path_factory.mktemp("models")
     small = {"blocks": 1, "channels": 4}
     random_net(folder, "small", NetSpec(3, 3, 9, **small), 1)
