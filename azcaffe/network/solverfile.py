@@ -20,10 +20,9 @@ from azcaffe.network.shapes import NetShapes, infer_shapes
 
 LABEL_VALUE, LABEL_POLICY, VALUE_LOSS, POLICY_LOSS = "label_value", "label_probas", "value_loss", "probas_loss"
 BATCH_SCALE = "Cross_Entropy_Scale"
-SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
+SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")  # in the order of the old solver_type
 HISTORIES = {"Adam": 2, "AdaDelta": 2}  # blobs of memory a parameter, 1 for the other types
 LR_POLICIES = ("fixed", "step", "exp", "inv", "multistep", "poly", "sigmoid")
-_OLD_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")  # solver_type: 0 … 5
 _LOG_FLOOR = 1e-30  # a probability that float32 rounds to 0 counts as this much
 
 
@@ -84,7 +83,7 @@ def read_solver(path: PathLike, model: PathLike | None = None, allow_python_laye
 
 
 def _solver_type(message: Any, source: str) -> str:
-    kind = _OLD_TYPES[message.solver_type] if message.HasField("solver_type") else message.type
+    kind = SOLVER_TYPES[message.solver_type] if message.HasField("solver_type") else message.type
     if kind not in SOLVER_TYPES:
         raise ModelError(f"{source}: unknown type {kind!r}, Caffe has {', '.join(SOLVER_TYPES)}")
     return kind
@@ -109,10 +108,8 @@ def _check_settings(message: Any, source: str) -> None:
             raise ModelError(f"{source}: {name} must be 0 or more, not {getattr(message, name)}")
 
 
-def training_net(solver: SolverFile, batch: int, stable_log: bool = True) -> tuple[Any, NetShapes]:
-    """The TRAIN-phase net of `solver` at `batch` boards, and its shapes.
-
-    `stable_log` rewrites the logarithm of the softmax (:func:`stabilise`).
+def training_net(solver: SolverFile, batch: int) -> tuple[Any, NetShapes]:
+    """The TRAIN-phase net of `solver` at `batch` boards, its logarithms safe (:func:`stabilise`), and its shapes.
 
     Raises:
         ModelError: a label or loss blob is missing, or a shape does not fit.
@@ -131,8 +128,7 @@ def training_net(solver: SolverFile, batch: int, stable_log: bool = True) -> tup
                 if len(shape.dim):
                     shape.dim[0] = batch
     infer_shapes(net, solver.model)  # the user's layers first: messages name what is in the file
-    if stable_log:
-        stabilise(net)
+    stabilise(net)
     shapes = infer_shapes(net, solver.model)
     check_names(net, set(shapes.params), solver.model)
     return net, shapes
