@@ -12,7 +12,9 @@ from azcaffe.games.base import Game
 from azcaffe.games.connectn import ConnectN
 from azcaffe.games.othello import Othello
 from azcaffe.games.registry import parse_game
+from azcaffe.games.rollout import nth_legal
 from azcaffe.games.tictactoe import TicTacToe
+from azcaffe.search import CachedEvaluator, Search, SearchConfig, UniformEvaluator
 from tests.games.walk import played, random_games
 
 pyspiel = pytest.importorskip("pyspiel", reason="open_spiel is not installed (extra openspiel)")
@@ -116,3 +118,16 @@ def test_a_drawn_position_lists_its_moves() -> None:
         "moves: 0=o(0,0) 1=o(0,1) 2=o(0,2) 3=o(1,0) 5=o(1,2) 6=o(2,0) 7=o(2,1) 8=o(2,2)"
     )
     assert "moves" not in game.render(played(game, 0, 3, 1, 4, 2))
+
+
+@pytest.mark.parametrize("text", ["chess", "go(board_size=9)"])
+def test_the_search_plays_twenty_moves(text: str) -> None:
+    game = parse_game(f"openspiel:{text}")
+    search = Search(game, CachedEvaluator(UniformEvaluator(game), game, 1000), SearchConfig(simulations=8), slots=2)
+    both, rng = np.arange(2), np.random.default_rng(3)
+    search.reset(both, game.initial(2), [np.random.default_rng(seed) for seed in (1, 2)])
+    for _ in range(20):
+        result = search.run(both, noise=True)
+        assert (result.visits.sum(axis=1) >= 8).all()
+        search.advance(both, nth_legal(result.visits > 0, rng.random(2)))
+    assert [len(position.history()) for position in search.states(both).board[:, 0]] == [20, 20]
