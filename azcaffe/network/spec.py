@@ -16,6 +16,7 @@ from azcaffe.errors import ConfigError
 from azcaffe.games.base import Game
 from azcaffe.network import proto
 
+FILLERS = ("gaussian", "xavier", "msra")
 _LIMITS = {
     "height": (1, 64),
     "width": (1, 64),
@@ -41,6 +42,8 @@ class NetSpec:
         relu_slope: negative slope of every ReLU; None takes the published one (0.02, with batch_norm 0).
         head_channels: outputs of the value head's 1x1 convolution; None takes the published one (2, with batch_norm 1).
         value_units: width of the value head's hidden layer.
+        filler: how weights begin: the published gaussian (standard deviation 0.01), or xavier or msra, which scale
+            with the layer and leave the first plateau of the loss sooner.
         name: what the net calls itself.
 
     Raises:
@@ -57,6 +60,7 @@ class NetSpec:
     relu_slope: float | None = None
     head_channels: int | None = None
     value_units: int = 256
+    filler: str = "gaussian"
     name: str = "azcaffe"
 
     def __post_init__(self) -> None:
@@ -64,6 +68,8 @@ class NetSpec:
             value = getattr(self, field)
             if not isinstance(value, int) or not low <= value <= high:
                 raise ConfigError(f"a net's {field} must be a whole number from {low} to {high}, not {value}")
+        if self.filler not in FILLERS:
+            raise ConfigError(f"a net's filler must be {', '.join(FILLERS)}, not {self.filler!r}")
         if self.relu_slope is not None and not 0 <= self.relu_slope < 1:
             raise ConfigError(f"a net's relu_slope must be at least 0 and below 1, not {self.relu_slope}")
         if self.head_channels is not None and not 1 <= self.head_channels <= 4096:
@@ -131,9 +137,9 @@ def _residual_block(net: Any, spec: NetSpec, bottom: str, name: str) -> str:
 def _value_head(net: Any, spec: NetSpec, trunk: str) -> None:
     _convolution(net, spec, "Value_conv1", trunk, "value_conv1", spec.value_channels, 1)
     _relu(net, spec, "value_relu1", "value_conv1")
-    _inner_product(net, "Value_fc1", "value_conv1", "value_fc1", spec.value_units)
+    _inner_product(net, spec, "Value_fc1", "value_conv1", "value_fc1", spec.value_units)
     _relu(net, spec, "relu_value_fc1", "value_fc1")
-    _inner_product(net, "Value_Output", "value_fc1", "output_value", 1)
+    _inner_product(net, spec, "Value_Output", "value_fc1", "output_value", 1)
     _layer(net, "TanH_value", "TanH", ["output_value"], "output_value")
     _train_layer(net, "Value_loss", "EuclideanLoss", ["output_value", "label_value"], "value_loss")
 
@@ -141,7 +147,7 @@ def _value_head(net: Any, spec: NetSpec, trunk: str) -> None:
 def _policy_head(net: Any, spec: NetSpec, trunk: str) -> None:
     _convolution(net, spec, "Probas_conv1", trunk, "probas_conv1", 2, 1)
     _relu(net, spec, "probas_relu1", "probas_conv1")
-    _inner_product(net, "Probas_Output", "probas_conv1", "raw_output_probas", spec.num_actions)
+    _inner_product(net, spec, "Probas_Output", "probas_conv1", "raw_output_probas", spec.num_actions)
     _layer(net, "Probas_Softmax", "Softmax", ["raw_output_probas"], "output_probas")
     # Caffe has no cross-entropy with soft labels: -log p, times the labels, summed over actions, mean of the batch.
     _train_layer(net, "Log_Probas", "Log", ["output_probas"], "log_output_probas")
@@ -175,7 +181,7 @@ def _convolution(net: Any, spec: NetSpec, name: str, bottom: str, top: str, outp
     param.kernel_size.append(size)
     param.stride.append(1)
     param.pad.append(size // 2)
-    _fill(param)
+    _fill(param, spec)
     if spec.batch_norm:
         _batch_norm(net, top)
 
@@ -188,14 +194,16 @@ def _batch_norm(net: Any, blob: str) -> None:
     scale.scale_param.bias_term = True
 
 
-def _inner_product(net: Any, name: str, bottom: str, top: str, outputs: int) -> None:
+def _inner_product(net: Any, spec: NetSpec, name: str, bottom: str, top: str, outputs: int) -> None:
     param = _layer(net, name, "InnerProduct", [bottom], top).inner_product_param
     param.num_output = outputs
-    _fill(param)
+    _fill(param, spec)
 
 
-def _fill(param: Any) -> None:
-    param.weight_filler.type, param.weight_filler.std = "gaussian", 0.01
+def _fill(param: Any, spec: NetSpec) -> None:
+    param.weight_filler.type = spec.filler
+    if spec.filler == "gaussian":
+        param.weight_filler.std = 0.01
     param.bias_filler.type, param.bias_filler.value = "constant", 0
 
 
