@@ -26,6 +26,7 @@ setup(
     install_requires=["numpy>=1.24", "protobuf>=4.21,<4.22"],
     extras_require={
         "caffe": ["scikit-image", "six"],  # what pycaffe needs beside its own wheel
+        "cluster": ["ray>=2.40"],
         "openspiel": ["open_spiel"],
         "plots": ["matplotlib"],
         "web": ["fastapi>=0.115", "pydantic>=2", "uvicorn"],

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from azcaffe.jobs import MatchJob, MatchScore, Weights
-from azcaffe.workers import WorkerPool
+from azcaffe.workers import Pool
 
 MATCH_STREAM = 3
 LEVEL_CAP = 10
@@ -60,7 +60,7 @@ class BaselineMatches:
             self._due.append((iteration, "previous"))
         self._forget()
 
-    def start(self, pool: WorkerPool) -> None:
+    def start(self, pool: Pool) -> None:
         """Hand to the workers what may start."""
         rollouts = [match for match in self._due if match[1] == "rollout"]
         for iteration, opponent in rollouts[:1] + [match for match in self._due if match[1] == "previous"]:

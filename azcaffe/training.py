@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from azcaffe.replay import ReplayBuffer, load_samples, save_samples
 from azcaffe.runlog import LogRow, RunLog
 from azcaffe.selfplay import PlayedGame, Samples, empty_samples, join_samples
 from azcaffe.trainconfig import Counters, Reporter, RunFolder, Solver, TrainConfig
-from azcaffe.workers import WorkerPool
+from azcaffe.workers import MakePool, Pool, WorkerPool
 
 TRAINER_STREAM = 2
 SOLVER_STEM = "solver"
@@ -85,14 +86,14 @@ class Trainer:
         self._waited = 0.0
         self._began = self._line_began = time.monotonic()
 
-    def run(self, workers: int, should_stop: Callable[[], bool]) -> bool:
+    def run(self, workers: int, should_stop: Callable[[], bool], make_pool: MakePool = WorkerPool) -> bool:
         """Train until the games are played, or `should_stop()`; either way a checkpoint is written. True when finished.
 
         Raises:
             AzcaffeError: training diverged, a worker's job failed, or a checkpoint could not be written.
         """
         counters, config = self.counters, self.config
-        with WorkerPool(workers, self._setup) as pool:
+        with closing(make_pool(workers, self._setup)) as pool:
             for round_ in sorted(self._weights):
                 self._submit_round(pool, round_)
             self.matches.start(pool)
@@ -120,7 +121,7 @@ class Trainer:
 
     # Self-play.
 
-    def _submit_round(self, pool: WorkerPool, round_: int) -> None:
+    def _submit_round(self, pool: Pool, round_: int) -> None:
         """Queue what is missing of a round, in chunks that depend on the settings alone."""
         size = self.config.games_per_round
         numbers = range(round_ * size, min((round_ + 1) * size, self.config.games))
@@ -131,10 +132,10 @@ class Trainer:
                 generation = max(0, round_ - self.config.lag)
                 pool.submit(("play", ids[0]), PlayJob(ids, generation, self._weights[round_]))
 
-    def _collect(self, pool: WorkerPool, timeout: float = 0.0) -> None:
+    def _collect(self, pool: Pool, timeout: float = 0.0) -> None:
         """Take in what the workers report."""
         for event in pool.poll(timeout):
-            if event.kind == "died":
+            if event.kind in ("died", "note"):
                 self._reporter.message(event.value)
             elif isinstance(event.value, PlayedGame):
                 if event.value.game_id >= self.counters.next_game:
@@ -149,7 +150,7 @@ class Trainer:
                 self._reporter.message(describe(record))
                 self.matches.start(pool)
 
-    def _wait_for_game(self, pool: WorkerPool, should_stop: Callable[[], bool]) -> PlayedGame | None:
+    def _wait_for_game(self, pool: Pool, should_stop: Callable[[], bool]) -> PlayedGame | None:
         """The next game by number; None when told to stop."""
         started = time.monotonic()
         self._collect(pool)
@@ -173,7 +174,7 @@ class Trainer:
             self._log.game(record | {"actions": list(played.actions), "winner": played.winner})
         self._reporter.progress(counters.next_game, self.solver.iteration, None)
 
-    def _close_round(self, pool: WorkerPool) -> None:
+    def _close_round(self, pool: Pool) -> None:
         """A round is trained on: the weights go to the round that is due for them."""
         counters = self.counters
         played_with = self._weights.pop(counters.rounds_closed)
@@ -197,7 +198,7 @@ class Trainer:
         for i, loss in enumerate((losses.value, losses.policy, losses.kl)):
             counters.loss_sums[i] += float(loss)
 
-    def _after_step(self, pool: WorkerPool) -> None:
+    def _after_step(self, pool: Pool) -> None:
         """What is due at this iteration: a line of the log, a snapshot with its matches, a checkpoint."""
         iteration, solver = self.solver.iteration, self.solver
         if solver.display and iteration % solver.display == 0:
@@ -211,7 +212,7 @@ class Trainer:
         if at_snapshot if every is None else iteration % every == 0:
             self.checkpoint()
 
-    def _write_line(self, pool: WorkerPool) -> None:
+    def _write_line(self, pool: Pool) -> None:
         """One line in each log, on everything since the last one."""
         counters, solver = self.counters, self.solver
         value, policy, kl = (total / max(1, counters.loss_count) for total in counters.loss_sums)

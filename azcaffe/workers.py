@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from azcaffe.errors import AzcaffeError, ConfigError
 
@@ -46,14 +46,30 @@ class Event:
     """Something a worker reports.
 
     Attributes:
-        kind: `result`, `done` (the job gave all its results) or `died` (a worker was replaced).
-        key: the job's key; None where a worker died without one.
-        value: the result; for `died` a line that says what happened.
+        kind: `result`, `done` (the job gave all its results), `died` (a worker was replaced) or `note` (nothing to do).
+        key: the job's key; None where a worker died without one, and for `note`.
+        value: the result; for `died` and `note` a line that says what happened.
     """
 
     kind: str
     key: Hashable
     value: Any = None
+
+
+class Pool(Protocol):
+    """Does jobs somewhere; :class:`WorkerPool` in processes of this machine, azcaffe.cluster on others.
+
+    The methods do what those of :class:`WorkerPool` do.
+    """
+
+    def submit(self, key: Hashable, job: Any) -> None: ...
+    def poll(self, timeout: float = 0.0) -> list[Event]: ...
+    def waiting_share(self) -> float: ...
+    def close(self) -> None: ...
+
+
+MakePool = Callable[[int, Setup], Pool]
+"""`make_pool(count, setup)` starts a pool of `count` workers."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ STAGES = (
     {"search", "network"},
     {"selfplay"},
     {"jobs", "replay", "runlog"},
-    {"trainconfig", "baselines"},
+    {"trainconfig", "baselines", "cluster"},
     {"training"},
     {"players", "rating", "curves", "solve", "doctor", "progress"},
     {"arena", "plots", "bench"},

@@ -15,7 +15,7 @@ from azcaffe.errors import ConfigError
 from azcaffe.games.base import Game
 from azcaffe.players import Player, RandomPlayer, RawPolicyPlayer, SearchPlayer
 from azcaffe.search import Evaluate, RolloutEvaluator, SearchConfig
-from azcaffe.workers import Handler, WorkerPool
+from azcaffe.workers import Handler, MakePool, WorkerPool
 
 POLL_SECONDS = 0.5
 MAX_WORKERS = 256
@@ -128,8 +128,12 @@ class Happening:
     message: str = ""
 
 
-def play_matches(setup: ArenaSetup, matches: list[MatchTally], workers: int) -> Iterator[Happening]:
+def play_matches(
+    setup: ArenaSetup, matches: list[MatchTally], workers: int, make_pool: MakePool | None = None
+) -> Iterator[Happening]:
     """Play all matches, filling their tallies; the games do not depend on the number of workers.
+
+    `make_pool`: where; None: in processes of this machine, in this one where one is enough.
 
     Raises:
         ConfigError: an impossible number of workers.
@@ -141,7 +145,7 @@ def play_matches(setup: ArenaSetup, matches: list[MatchTally], workers: int) -> 
         for number, match in enumerate(matches)
         for part in blocks(match.config)
     ]
-    if workers == 1 or len(jobs) == 1:
+    if make_pool is None and (workers == 1 or len(jobs) == 1):
         handle = setup()
         for number, job in jobs:
             for value in handle(job):
@@ -149,14 +153,14 @@ def play_matches(setup: ArenaSetup, matches: list[MatchTally], workers: int) -> 
                 if isinstance(value, GameRecord):
                     yield Happening(number, value)
         return
-    with closing(WorkerPool(min(workers, len(jobs)), setup)) as pool:
+    with closing((make_pool or WorkerPool)(min(workers, len(jobs)), setup)) as pool:
         for at, (_, job) in enumerate(jobs):
             pool.submit(at, job)
         left = len(jobs)
         while left:
             for event in pool.poll(POLL_SECONDS):
                 number = jobs[event.key][0] if isinstance(event.key, int) else 0
-                if event.kind == "died":
+                if event.kind in ("died", "note"):
                     yield Happening(number, None, str(event.value))
                 elif event.kind == "done":
                     left -= 1
