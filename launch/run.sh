@@ -21,7 +21,7 @@ train_or_resume() {
   shift
   if mentions output-dir "$@" || mentions resume "$@" || mentions help "$@" || mentions help-all "$@"; then
     mentions resume "$@" && defaults=()
-  elif [ -d "$folder/checkpoints" ] && [ -n "$(ls "$folder/checkpoints")" ]; then
+  elif [ -f "$folder/config.json" ]; then
     step "going on with the run in $folder (a fresh one: another --output_dir, or remove that folder)"
     defaults=(--resume "$folder")
   else
