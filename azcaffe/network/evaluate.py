@@ -32,7 +32,7 @@ MAX_BATCH = 1024
 MAX_BATCH_ELEMENTS = 2**28  # of all blobs together: 1 GB
 
 
-def open_net(model: ModelInfo) -> Any:
+def open_net(model: ModelInfo, gpu: int | None = None) -> Any:
     """The TEST-phase `caffe.Net` of `model`, weights from its fillers, opened in the throw-away process first.
 
     Raises:
@@ -40,7 +40,7 @@ def open_net(model: ModelInfo) -> Any:
     """
     text = model.inference_text
     probe_net(text, proto.TEST, model.path)
-    caffe = load_caffe()
+    caffe = start_caffe(gpu)
     with tempfile.NamedTemporaryFile("w", suffix=".prototxt", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -68,6 +68,36 @@ def copy_weights(params: dict[str, list[Any]], weights: Weights, source: str) ->
     for name in shared:
         for blob, array in zip(params[name], weights[name]):
             blob.data[...] = array.reshape(tuple(blob.shape))
+
+
+def load_fitting(model: ModelInfo, weights: PathLike | None, allow_missing: bool = False) -> tuple[Weights, list[str]]:
+    """The weights in the caffemodel `weights` (none: {}) and, told on stderr, the layers that only one side has.
+
+    Raises:
+        ModelError: the file cannot be used or does not fit `model`.
+    """
+    if weights is None:
+        return {}, []
+    loaded = load_weights(weights)
+    missing = require_fit(model, loaded, str(weights), allow_missing)
+    for name in missing:
+        print(f"azcaffe: {weights}: layer {name!r} is only in one of net and weights", file=sys.stderr)
+    return loaded, missing
+
+
+def start_caffe(gpu: int | None) -> Any:
+    """The `caffe` module, on the CPU or on GPU number `gpu`.
+
+    Raises:
+        AzcaffeError: no Caffe, or no such GPU.
+    """
+    if gpu is not None:
+        probe_gpu(gpu)
+    caffe = load_caffe()
+    if gpu is not None:
+        caffe.set_device(gpu)
+        caffe.set_mode_gpu()
+    return caffe
 
 
 class NetEvaluator:
@@ -100,22 +130,10 @@ class NetEvaluator:
         self.encoding = choose_encoding(game, self._model, encoding)
         self._game, self.num_actions = game, game.num_actions
         self.generation = 0
-        self.missing: list[str] = []
-        loaded = None
-        if weights is not None:
-            loaded = load_weights(weights)
-            self.missing = require_fit(self._model, loaded, str(weights), allow_missing)
-            for name in self.missing:
-                print(f"azcaffe: {weights}: layer {name!r} is only in one of net and weights", file=sys.stderr)
-        if gpu is not None:
-            probe_gpu(gpu)
-            caffe = load_caffe()
-            caffe.set_device(gpu)
-            caffe.set_mode_gpu()
-        self._net = open_net(self._model)
+        loaded, self.missing = load_fitting(self._model, weights, allow_missing)
+        self._net = open_net(self._model, gpu)
         self._params = params_of(self._net)
-        if loaded is not None:
-            copy_weights(self._params, loaded, str(weights))
+        copy_weights(self._params, loaded, str(weights))
         blobs = self._net.blobs
         self._input, self._value, self._policy = blobs[INPUT], blobs[VALUE], blobs[POLICY]
         self._last = len(self._net.layers) - 1

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from math import prod
@@ -16,11 +15,10 @@ from azcaffe.encoding import Encoding
 from azcaffe.errors import AzcaffeError, ConfigError
 from azcaffe.games.base import FloatArray, Game
 from azcaffe.network.errors import ModelError, TrainingDiverged
-from azcaffe.network.evaluate import copy_weights, params_of
-from azcaffe.network.files import PathLike, Weights, load_weights, save_weights, write_atomically
-from azcaffe.network.model import INPUT, choose_encoding, probed_shapes, read_model, require_fit
-from azcaffe.network.probe import probe_gpu, probe_solver
-from azcaffe.network.runtime import load_caffe
+from azcaffe.network.evaluate import copy_weights, load_fitting, params_of, start_caffe
+from azcaffe.network.files import PathLike, Weights, save_weights, write_atomically
+from azcaffe.network.model import INPUT, choose_encoding, probed_shapes, read_model
+from azcaffe.network.probe import probe_solver
 from azcaffe.network.shapes import NetShapes, Shape
 from azcaffe.network.solverfile import (
     BATCH_SCALE,
@@ -64,6 +62,7 @@ class Solver:
     Attributes:
         encoding: how positions become planes.
         batch_size: boards a step.
+        missing: layers that only one of net and weights has, with `allow_missing`.
         display, snapshot_every: iterations between log lines and between snapshots, 0 for never, as the file says.
         model: the net's prototxt.
     """
@@ -118,42 +117,26 @@ class Solver:
         state = None
         if solverstate is not None:
             state = read_state(solverstate, learnable_shapes(net, probed), file.kind)
-        if state is not None and weights is None:
-            weights = find_learned_net(state, solverstate)
-        if weights is None and file.initial_weights:
+            weights = weights or find_learned_net(state, solverstate)
+        elif weights is None and file.initial_weights:
             weights = file.initial_weights[0]
-        loaded = None
-        if weights is not None:
-            loaded = load_weights(weights)
-            self.missing = require_fit(info, loaded, str(weights), allow_missing)
-            for name in self.missing:
-                print(f"azcaffe: {weights}: layer {name!r} is only in one of net and weights", file=sys.stderr)
-        if gpu is not None:
-            probe_gpu(gpu)
+        loaded, self.missing = load_fitting(info, weights, allow_missing)
+        caffe = start_caffe(gpu)
         self._folder = tempfile.TemporaryDirectory(prefix="azcaffe-")
-        text = private_solver(file, net, str(Path(self._folder.name) / "snapshot"), seed, learning_rate, gpu)
-        self._open(text, file.kind, gpu)
-        if state is not None:
-            stripped = Path(self._folder.name) / "restore.solverstate"
-            stripped.write_bytes(without_learned_net(state))
-            self._solver.restore(str(stripped))
-            stripped.unlink()
-        if loaded is not None:
-            copy_weights(self._params, loaded, str(weights))
-        self._reshape(batch_size)
-        self._diverged = False
-
-    def _open(self, text: str, kind: str, gpu: int | None) -> None:
-        caffe = load_caffe()
-        if gpu is not None:
-            caffe.set_device(gpu)
-            caffe.set_mode_gpu()
         path = Path(self._folder.name) / "solver.prototxt"
+        text = private_solver(file, net, str(path.with_name("snapshot")), seed, learning_rate, gpu)
         path.write_text(text, encoding="utf-8")
-        self._solver = getattr(caffe, f"{kind}Solver")(str(path))
+        self._solver = getattr(caffe, f"{file.kind}Solver")(str(path))
         self._net = self._solver.net
         self._blobs = dict(zip(self._net._blob_names, self._net._blobs))
         self._params = params_of(self._net)
+        if state is not None:
+            path = path.with_name("restore.solverstate")
+            path.write_bytes(without_learned_net(state))
+            self._solver.restore(str(path))
+        copy_weights(self._params, loaded, str(weights))
+        self._reshape(batch_size)
+        self._diverged = False
 
     @property
     def iteration(self) -> int:
