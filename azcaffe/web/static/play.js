@@ -361,15 +361,24 @@ export class Play {
   drawMoves() {
     const { positions, kind } = this.game;
     $("no-moves").hidden = positions.length > 1;
-    $("moves").replaceChildren(...positions.slice(1).map(({ ply, move }) => {
-      const side = positions[ply - 1].to_move;
-      return h("li", {}, h("button", {
-        type: "button", class: `${side === 1 ? "one" : "two"}`, "aria-current": ply === this.view ? "step" : null,
-        "aria-label": `Move ${ply}, ${spoken(sides(kind)[side])}: ${move}`, onclick: () => this.lookAt(ply),
-      }, h("small", {}, ply), move.replace("column ", "")));
-    }));
-    const current = $("moves").querySelector("[aria-current]");
-    if (current) $("moves").scrollTop = current.offsetTop - $("moves").clientHeight / 2;
+    const list = $("moves");
+    const labels = positions.slice(1).map(({ ply, move }) =>
+      `Move ${ply}, ${spoken(sides(kind)[positions[ply - 1].to_move])}: ${move}`);
+    // Items that stay are kept, so that a focus on one of them is too.
+    const same = labels.findIndex((label, at) => list.children[at]?.firstChild.getAttribute("aria-label") !== label);
+    while (list.children.length > (same < 0 ? labels.length : same)) list.lastChild.remove();
+    for (const { ply, move } of positions.slice(list.children.length + 1)) {
+      list.append(h("li", {}, h("button", {
+        type: "button", class: positions[ply - 1].to_move === 1 ? "one" : "two", "aria-label": labels[ply - 1],
+        onclick: () => this.lookAt(ply),
+      }, h("small", {}, ply), move.replace("column ", ""))));
+    }
+    [...list.children].forEach(({ firstChild: button }, at) => {
+      if (at + 1 === this.view) button.setAttribute("aria-current", "step");
+      else button.removeAttribute("aria-current");
+    });
+    const current = list.querySelector("[aria-current]");
+    if (current) list.scrollTop = current.offsetTop - list.clientHeight / 2;
   }
 
   drawLegend() {
