@@ -29,6 +29,7 @@ setup(
         "cluster": ["ray>=2.40"],
         "openspiel": ["open_spiel"],
         "plots": ["matplotlib"],
+        "solver": ["bitbully"],
         "web": ["fastapi>=0.115", "pydantic>=2", "uvicorn"],
         "dev": ["pytest", "hypothesis", "ruff", "mypy", "types-protobuf", "schemathesis", "selenium"],
     },

@@ -23,7 +23,7 @@ STAGES = (
     {"jobs", "replay", "runlog"},
     {"trainconfig", "baselines", "cluster"},
     {"training"},
-    {"players", "rating", "curves", "solve", "doctor", "progress"},
+    {"players", "rating", "curves", "solve", "oracle", "doctor", "progress"},
     {"arena", "plots", "bench"},
     {"web"},
     {"cli"},
