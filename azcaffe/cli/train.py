@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from azcaffe.cli.common import add_game, add_seed
@@ -63,6 +64,7 @@ SELFPLAY_FLAGS = {
     "full_probability": Flag(("--full-probability",), "share of moves searched in full, the rest briefly"),
     "fast_simulations": Flag(("--fast-simulations",), "playouts of those brief searches"),
 }
+PATHS = {"output_dir", "log_file", "solver_file", "model", "init_weights", "snapshot"}
 FREE_ON_RESUME = ("games", "num_test", "num_test_previous", "checkpoint_every", "workers", "cache", "gpu")
 """What may change when a run goes on: no position already played would be another one."""
 
@@ -112,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
     if given.pop("train", True) is False:
         raise UsageError("azcaffe train trains; --train=0 is azcaffe test")
     resume, quick = given.pop("resume", None), given.pop("quick", False)
+    for name in PATHS & given.keys():  # a run may be resumed from another folder
+        given[name] = str(Path(given[name]).absolute())
     with StopRequest() as stop:
         if resume is not None:
             opened = resumed_run(resume, lambda kept: _changed(kept, given, flags), reporter)

@@ -106,8 +106,6 @@ def new_run(options: Options, reporter: Reporter) -> Iterator[Run]:
             _refuse_old_run(folder)
             shutil.copyfile(model, folder.path / f"{name}.prototxt")
             shutil.copyfile(solver_file, folder.path / SOLVER_FILE)
-            if options["log_file"]:
-                options = {**options, "log_file": str(Path(options["log_file"]).absolute())}
             described: dict[str, Any] = {"azcaffe": version(), "game": game.name, "history": game.history, "net": name}
             described["options"] = options
             (folder.path / CONFIG).write_text(json.dumps(described, indent=1), encoding="utf-8")

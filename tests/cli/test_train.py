@@ -12,11 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from azcaffe.checkpoint import latest_checkpoint
 from azcaffe.games.registry import make_game
-from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
+from azcaffe.network import NetSpec, SolverSpec, load_weights, write_net, write_solver
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GAME = make_game("tictactoe", height=3, width=3, connect=3)
@@ -221,6 +222,31 @@ def test_damage_is_named_and_the_checkpoint_before_is_used(unbroken: Path, solve
     newest.write_bytes(newest.read_bytes()[:1000])
     _, err = train("--resume", folder, "--num-game=20")
     assert "replay.npz: damaged" in err and "the one before is used" in err
+
+
+def test_a_rate_that_is_too_high_stops_the_run_and_keeps_the_last_checkpoint(solver: Path, tmp_path: Path) -> None:
+    wild = tmp_path / "wild.prototxt"
+    wild.write_text((solver.parent / "solver.prototxt").read_text().replace("base_lr: 0.02", "base_lr: 1e30"))
+    new = (*SMALL, "--solver", wild, "--model", solver.parent / "tiny.prototxt", "--output-dir", tmp_path / "run")
+    _, err = train(*new, "--checkpoint-every=1", code=2)
+    assert "training stopped: " in err and "at iteration " in err and "lower base_lr" in err
+    found = latest_checkpoint(tmp_path / "run" / "checkpoints")
+    assert not found.damaged
+    blobs = load_weights(found.path / "solver.caffemodel")
+    assert all(np.isfinite(blob).all() for layer in blobs.values() for blob in layer)
+
+
+def test_another_run_starts_from_weights_or_a_solverstate(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+    newest = max((unbroken / "checkpoints").iterdir())
+    iteration = latest_checkpoint(unbroken / "checkpoints").state["iteration"]
+    new = (*SMALL, "--num-game=8", "--num-test=0", "--solver", solver, "--output-dir")
+    out, _ = train(*new, tmp_path / "a", "--snapshot", newest / "solver.solverstate")
+    assert int(out.partition(" games, ")[2].split()[0]) > iteration
+    out, _ = train(*new, tmp_path / "b", "--init-weights", newest / "solver.caffemodel")
+    assert 0 < int(out.partition(" games, ")[2].split()[0]) <= 80
+    for name in ("a", "b"):  # the net plays from the first game on, so games differ from those of roll-outs
+        first = json.loads((tmp_path / name / "games.jsonl").read_text().splitlines()[0])["actions"]
+        assert first != json.loads((unbroken / "games.jsonl").read_text().splitlines()[0])["actions"]
 
 
 def test_two_trainers_in_one_folder_are_refused(solver: Path, tmp_path: Path) -> None:
