@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     if args.games:
         games = play(args, game, oracle, net, config, seed)
         print(
-            f"\nfirst player from the empty board at {config.simulations} playouts, {args.games} games against the solver:"
+            f"\nfirst player from the empty board at {config.simulations} playouts, {args.games} games with the solver:"
         )
         print(f"wins/draws/losses  {games.wins}/{games.draws}/{games.losses}   {games.different} different games")
     if args.json is not None:
@@ -169,7 +169,7 @@ def choose(game: Game, net: Evaluate, search: SearchConfig | None, states: State
             chosen.append(RawPolicyPlayer("net", game, net).choose(slots, part))
             continue
         player = SearchPlayer("net", game, net, search, len(part))
-        player.start(slots, part, [np.random.default_rng([seed, SEARCH_STREAM, start + slot]) for slot in slots])
+        player.start(slots, part, [np.random.default_rng([seed, SEARCH_STREAM, start + int(slot)]) for slot in slots])
         chosen.append(player.choose(slots, part))
     return np.concatenate(chosen)
 
