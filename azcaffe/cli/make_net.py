@@ -16,6 +16,7 @@ from azcaffe.games.base import Game
 from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
 from azcaffe.network.files import write_atomically
 from azcaffe.network.shipped import shipped_files
+from azcaffe.network.spec import FILLERS
 
 EXAMPLE = "azcaffe make-net --game tictactoe --board-size 6 --connect 4 --output a.prototxt"
 
@@ -32,6 +33,9 @@ def add_arguments(parser: CommandParser) -> None:
     )
     net.add_argument(
         "--relu-slope", type=number, metavar="S", help="negative slope of the ReLUs [0.02; 0 with --batch-norm]"
+    )
+    net.add_argument(
+        "--filler", choices=FILLERS, default="gaussian", help="first weights; gaussian: as published [gaussian]"
     )
     net.add_argument("--base-lr", type=number, default=0.02, metavar="R", help="learning rate in the solver [0.02]")
     out = parser.add_argument_group("output")
@@ -56,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         channels=args.channels,
         batch_norm=args.batch_norm,
         relu_slope=args.relu_slope,
+        filler=args.filler,
         name=_name(game),
     )
     ending = "_batch_norm" if args.batch_norm else ""
