@@ -126,6 +126,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(128)  # who opens the printed address at once waits, and is not refused
     except OSError as error:
         raise AzcaffeError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
     listener.set_inheritable(False)
