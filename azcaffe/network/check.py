@@ -11,7 +11,7 @@ from azcaffe.errors import AzcaffeError
 from azcaffe.network import proto
 from azcaffe.network.errors import ModelError
 from azcaffe.network.files import PathLike, Weights, kind_name, kind_of, load_weights, read_bytes
-from azcaffe.network.model import Mismatch, ModelInfo, compare_weights, read_model
+from azcaffe.network.model import BATCH, Mismatch, ModelInfo, compare_weights, read_model
 from azcaffe.network.probe import probe_net, probe_solver
 from azcaffe.network.runtime import caffe_folder
 from azcaffe.network.solverfile import SolverFile, private_solver, read_solver, training_net
@@ -128,7 +128,7 @@ def describe_model(model: ModelInfo) -> list[str]:
 def _read_solver_file(path: PathLike, read: _Read, allow_python_layers: bool) -> list[str]:
     solver = read_solver(path, None, allow_python_layers)
     model = read_model(solver.model, allow_python_layers, net=solver.net)
-    net, _ = training_net(solver, 1)
+    net, _ = training_net(solver, BATCH)
     if caffe_folder() is not None:
         probe_solver(private_solver(solver, net, "probe", 0), solver.kind, solver.path)
     read.solvers.append(solver)
@@ -180,7 +180,7 @@ def _solver_of(model: ModelInfo) -> SolverFile:
 def _check_state(solver: SolverFile, state: str, kind_known: bool) -> PairReport:
     problem = None
     try:
-        net, shapes = training_net(solver, 2)
+        net, shapes = training_net(solver, BATCH)
         learnable = learnable_shapes(net, shapes)
         for kind in (solver.kind,) if kind_known else ("SGD", "Adam"):
             try:

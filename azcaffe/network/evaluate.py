@@ -16,6 +16,7 @@ from azcaffe.network import proto
 from azcaffe.network.errors import ModelError
 from azcaffe.network.files import PathLike, Weights, load_weights
 from azcaffe.network.model import (
+    BATCH,
     INPUT,
     POLICY,
     VALUE,
@@ -137,8 +138,8 @@ class NetEvaluator:
         blobs = self._net.blobs
         self._input, self._value, self._policy = blobs[INPUT], blobs[VALUE], blobs[POLICY]
         self._last = len(self._net.layers) - 1
-        self._batch = 1
-        elements = sum(blob.count for blob in blobs.values())
+        self._batch = BATCH
+        elements = sum(blob.count for blob in blobs.values()) // BATCH
         self._largest = max(1, min(MAX_BATCH, MAX_BATCH_ELEMENTS // elements))
 
     def __call__(self, states: State, slots: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:

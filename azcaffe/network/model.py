@@ -21,6 +21,7 @@ from azcaffe.network.shapes import NetShapes, Shape, infer_shapes
 from azcaffe.network.spec import make_net_command
 
 INPUT, VALUE, POLICY = "input_data", "output_value", "output_probas"
+BATCH = 2  # boards that a net is checked and opened with: more than 1, so that the batch axis shows
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class ModelInfo:
 
     @cached_property
     def inference_text(self) -> str:
-        """The prototxt that Caffe is given: only what value and policy depend on, batch 1."""
+        """The prototxt that Caffe is given: only what value and policy depend on, :data:`BATCH` boards."""
         return proto.to_text(_inference_net(self.net, self.path))
 
     @cached_property
@@ -79,7 +80,7 @@ def read_model(path: PathLike, allow_python_layers: bool = False, net: Any = Non
             f"{source}: {INPUT} must have 4 axes (batch, planes, height, width), it has the shape {planes}"
         )
     value, policy = (_output_shape(shapes, name, source) for name in (VALUE, POLICY))
-    if value[:1] != (1,) or policy[:1] != (1,):
+    if value[:1] != (BATCH,) or policy[:1] != (BATCH,):
         raise ModelError(f"{source}: the first axis of {VALUE} {value} and {POLICY} {policy} must be the batch")
     if prod(value[1:]) != 1:
         raise ModelError(f"{source}: {VALUE} has the shape {value}: it must be one number a board")
@@ -121,7 +122,7 @@ def _inference_net(net: Any, source: str) -> Any:
                     f"{source}: {VALUE} and {POLICY} may depend on {INPUT} only, not on {', '.join(layer.top)}"
                 )
             if len(layer.input_param.shape[0].dim):
-                layer.input_param.shape[0].dim[0] = 1
+                layer.input_param.shape[0].dim[0] = BATCH
     return test
 
 

@@ -27,11 +27,11 @@ from azcaffe.network.runtime import QUIET_ENVIRONMENT, caffe_folder
 
 SECONDS = 4.0  # a net that takes longer to open and to run on a few empty boards is refused
 MEMORY = 8 << 30  # bytes of address space, Caffe's own libraries included
-_VERSION = 2  # of the answers in the cache
+_VERSION = 3  # of the answers in the cache
 
 
 def probe_net(text: str, phase: int, source: str) -> dict[str, Any]:
-    """Open the net `text` in the throw-away process and run it on as many boards as it says and on 2.
+    """Open the net `text` in the throw-away process and run it on as many boards as it says and on 3.
 
     Returns:
         `blobs`: name to shape, and `params`: [layer, shapes] pairs in layer order, at the net's own batch size.
@@ -44,7 +44,7 @@ def probe_net(text: str, phase: int, source: str) -> dict[str, Any]:
 
 
 def probe_solver(text: str, kind: str, source: str) -> dict[str, Any]:
-    """Open the solver `text` (its net inside) of type `kind` in the throw-away process and make one step on 2 boards.
+    """Open the solver `text` (its net inside) of type `kind` in the throw-away process and make one step.
 
     Returns and raises as :func:`probe_net`.
     """

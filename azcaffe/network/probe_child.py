@@ -64,12 +64,11 @@ def run(caffe: Any, job: dict[str, Any], path: str) -> dict[str, Any]:
         net = caffe.Net(path, job["phase"])
         net._forward(0, len(net.layers) - 1)
         report = shapes(net)
-        resize(net, 2)
+        resize(net, 3)
         net._forward(0, len(net.layers) - 1)
         return report
     solver = getattr(caffe, job["type"] + "Solver")(path)
     report = shapes(solver.net)
-    resize(solver.net, 2)
     solver.step(1)
     return report
 

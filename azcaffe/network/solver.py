@@ -17,7 +17,7 @@ from azcaffe.games.base import FloatArray, Game
 from azcaffe.network.errors import ModelError, TrainingDiverged
 from azcaffe.network.evaluate import copy_weights, load_fitting, params_of, start_caffe
 from azcaffe.network.files import PathLike, Weights, save_weights, write_atomically
-from azcaffe.network.model import INPUT, choose_encoding, probed_shapes, read_model
+from azcaffe.network.model import BATCH, INPUT, choose_encoding, probed_shapes, read_model
 from azcaffe.network.probe import probe_solver
 from azcaffe.network.shapes import NetShapes, Shape
 from azcaffe.network.solverfile import (
@@ -110,7 +110,7 @@ class Solver:
         _check_memory(shapes, batch_size)
         if output_dir is not None:
             _prepare_folder(Path(output_dir))
-        small, _ = training_net(file, 1)
+        small, _ = training_net(file, BATCH)
         trial = private_solver(file, small, "probe", 0, learning_rate)
         probed = probed_shapes(probe_solver(trial, file.kind, f"{file.path} ({file.model})"))
         _check_labels(probed.blobs, game.num_actions, file.model)

@@ -14,7 +14,19 @@ import pytest
 
 from azcaffe.games.base import Game
 from azcaffe.games.registry import make_game
-from azcaffe.network import ModelError, NetEvaluator, NetSpec, load_weights, proto, read_model, save_weights, write_net
+from azcaffe.network import (
+    ModelError,
+    NetEvaluator,
+    NetSpec,
+    Solver,
+    SolverSpec,
+    load_weights,
+    proto,
+    read_model,
+    save_weights,
+    write_net,
+    write_solver,
+)
 from azcaffe.network.model import require_fit
 from azcaffe.network.spec import net_text
 
@@ -347,3 +359,24 @@ def test_a_blob_that_does_not_fill_its_shape(game: Game, good: Path, tmp_path: P
     path.write_bytes(proto.to_bytes(net))
     with pytest.raises(ModelError, match="do not fill the shape"):
         load_weights(path)
+
+
+def test_a_loss_for_each_board_is_no_loss(game: Game, tmp_path: Path) -> None:
+    # With one board its shape (1,) would pass for one number.
+    path = tmp_path / "net.prototxt"
+    path.write_text(
+        replaced("    axis: 0\n  }\n}\n", "    axis: 1\n  }\n}\n").replace(
+            "axis: 1\n    num_axes: 0", "axis: 0\n    num_axes: 0"
+        )
+    )
+    solver = write_solver(SolverSpec(), tmp_path / "solver.prototxt", path)
+    with pytest.raises(ModelError, match=r"probas_loss has the shape \(2,\), it must be one number|axis 1 is outside"):
+        Solver(solver, game, batch_size=1)
+
+
+def test_a_value_that_stays_behind_when_the_batch_grows(game: Game, tmp_path: Path) -> None:
+    cut = 'layer { name: "cut" type: "Slice" bottom: "raw" top: "output_value" top: "rest" slice_param { axis: 0 slice_point: 1 } }'
+    path = tmp_path / "net.prototxt"
+    path.write_text(TEXT.replace('"output_value"', '"raw"') + cut)
+    with pytest.raises(ModelError, match=r"the first axis of output_value \(1, 1\) .* must be the batch"):
+        NetEvaluator(game, path)
