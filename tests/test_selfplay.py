@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 
 import azcaffe.search.root
+from azcaffe.encoding import Encoding
 from azcaffe.errors import ConfigError
 from azcaffe.games.base import Game, State
 from azcaffe.games.registry import make_game
+from azcaffe.replay import ReplayBuffer
 from azcaffe.search import CachedEvaluator, RolloutEvaluator, SearchConfig, UniformEvaluator
 from azcaffe.selfplay import PlayedGame, Samples, SelfPlayConfig, play_games, value_targets
+from azcaffe.training import sample_planes
 from tests.helpers.stub_net import StubNet
 
 GAME = make_game("tictactoe", height=3, width=3, connect=3)
@@ -194,3 +199,18 @@ def test_gumbel_targets_are_the_improved_policy() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         SelfPlayConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_games_with_planes_of_their_own_are_kept_as_planes(tmp_path: Path) -> None:
+    pytest.importorskip("pyspiel")
+    game = pickle.loads(pickle.dumps(make_game("openspiel:breakthrough(rows=4,columns=4)")))  # as a worker gets it
+    [played] = play_games(game, UniformEvaluator(game), SearchConfig(simulations=10), SelfPlayConfig(), 0, [0])
+    buffer = ReplayBuffer(game, 100)
+    buffer.append(played.samples)
+    buffer.save(tmp_path / "replay.npz")
+    kept = ReplayBuffer.load(tmp_path / "replay.npz", game).contents()
+    state = game.initial(1)
+    for ply, action in enumerate(played.actions):
+        assert np.array_equal(kept.board[ply], game.planes(state)[0])
+        state = game.play(state, np.array([action]))
+    assert np.array_equal(sample_planes(game, kept, Encoding.of_game(game)), kept.board)
