@@ -214,21 +214,25 @@ def _model_of(weights: Path) -> Path:
 
 
 def _shipped(game: Game) -> NetFiles:
-    """The net with the most parameters among those in models/ that fit the game."""
+    """The net with the most parameters among the trained ones in models/ that fit, else among the fetched originals."""
     from azcaffe.network import read_model
 
     folder = models_folder()
     fitting = []
-    for model in sorted(folder.glob("*.prototxt")):
-        weights = model.with_suffix(".caffemodel")
-        if not weights.is_file():
-            continue
-        info = read_model(model)
-        if (info.height, info.width, info.num_actions) == (*game.shape, game.num_actions) and _meant_for(model, game):
-            fitting.append((info.parameters, NetFiles(model, weights)))
-    if not fitting:
-        raise AzcaffeError(f"{folder} has no trained net for {game.name}: give --model FILE --weights FILE")
-    return max(fitting, key=lambda pair: pair[0])[1]
+    for place in (folder, folder / "original"):
+        for weights in sorted(place.glob("*.caffemodel")):
+            model = folder / f"{weights.stem}.prototxt"
+            if not model.is_file():
+                continue
+            info = read_model(model)
+            fits = (info.height, info.width, info.num_actions) == (*game.shape, game.num_actions)
+            if fits and _meant_for(model, game):
+                fitting.append((info.parameters, NetFiles(model, weights)))
+        if fitting:
+            return max(fitting, key=lambda pair: pair[0])[1]
+    raise AzcaffeError(
+        f"{folder} has no trained net for {game.name}: give --weights FILE (`azcaffe fetch-models` gets the published ones)"
+    )
 
 
 def _meant_for(model: Path, game: Game) -> bool:
