@@ -231,7 +231,7 @@ def _shipped(game: Game) -> NetFiles:
         if fitting:
             return max(fitting, key=lambda pair: pair[0])[1]
     raise AzcaffeError(
-        f"{folder} has no trained net for {game.name}: give --weights FILE (`azcaffe fetch-models` gets the published ones)"
+        f"{folder} has no trained net for {game.name}: give --weights FILE (azcaffe fetch-models gets published ones)"
     )
 
 
