@@ -119,7 +119,8 @@ export class Board {
       part.policy.textContent = prior !== null && prior >= 0.005 ? percent(prior) : "";
       part.visits.textContent = share !== null && share >= 0.005 ? percent(share) : "";
       square.style.setProperty("--share-width", share ?? 0);
-      square.classList.toggle("hot", prior !== null && prior / most > 0.6);
+      square.classList.toggle("hot", prior !== null && prior / most > 0.75);
+      square.classList.toggle("warm", prior !== null && prior / most > 0.25);
       square.classList.toggle("shared", share !== null && share >= 0.005);
       square.classList.toggle("last", position.cell === cell);
       square.classList.toggle("won", line.includes(cell));

@@ -17,7 +17,7 @@ const CHARTS = [
   { title: "KL divergence", unit: "to the search's policy, nats", group: "log", y: "kl", class: "first" },
   { title: "Opponent", unit: "roll-out playouts a move", group: "log", y: "opponent", class: "second", steps: true },
   { title: "Score against roll-outs", unit: "1 = all won, by solver step", group: "matches", x: "snapshot", y: "score", class: "second", high: 1, dots: true, across: "solver steps" },
-  { title: "Speed", unit: "playouts a second", group: "metrics", y: "playouts_per_second", class: "third" },
+  { title: "Speed", unit: "playouts a second, mean of five lines", group: "metrics", y: "playouts_per_second", class: "third", mean: 5 },
 ];
 
 export class Training {
@@ -105,7 +105,7 @@ export class Training {
     $("run-facts").textContent = facts.filter(Boolean).join(" · ");
     for (const { spec, card, chart } of this.charts) {
       const columns = curves[spec.group];
-      const ys = columns[spec.y] ?? [];
+      const ys = trailingMean(columns[spec.y] ?? [], spec.mean ?? 1);
       card.hidden = !ys.some((value) => value !== null);
       if (!card.hidden) chart.show([{ name: spec.title, class: spec.class, x: columns[spec.x ?? "games"], y: ys, steps: spec.steps, dots: spec.dots }]);
     }
@@ -186,6 +186,15 @@ export class Training {
       if (this.view === this.replay.positions.length - 1) this.run(false);
     }, STEP_PAUSE);
   }
+}
+
+/** Each value's mean with the `count` - 1 before it: lines between two rounds of games would show no speed at all. */
+function trailingMean(values, count) {
+  return values.map((value, at) => {
+    if (value === null || count === 1) return value;
+    const window = values.slice(Math.max(0, at + 1 - count), at + 1).filter((one) => one !== null);
+    return window.reduce((sum, one) => sum + one, 0) / window.length;
+  });
 }
 
 function ago(seconds) {
