@@ -36,6 +36,7 @@ from azcaffe.games.base import Game
 from azcaffe.games.registry import parse_game
 from azcaffe.jobs import MatchJob, MatchScore, WorkerSetup
 from azcaffe.network import NetEvaluator, NetSpec, Solver, SolverSpec, read_model, write_net, write_solver
+from azcaffe.network.shipped import shipped_files
 from azcaffe.network.solverfile import read_solver
 from azcaffe.players import SearchPlayer
 from azcaffe.search import Evaluate, RolloutEvaluator, SearchConfig
@@ -50,14 +51,19 @@ CONFIG, SOLVER_FILE, LOCK = "config.json", "solver.prototxt", "lock"
 
 QUICK: Options = {
     "game": "tictactoe(height=3,width=3,connect=3)",
-    "games": 3000,
-    "simulations": 50,
-    "batch_size": 128,
-    "num_test": 10,
+    "games": 6000,
+    "steps_per_game": 2.0,
+    "max_positions": 50_000,
+    "games_per_round": 128,
+    "lockstep": 64,
+    "lag": 1,
+    "simulations": 100,
+    "temperature": 1.5,  # flatter than the visits: the net shall know positions that good play avoids, too
     "num_test_previous": 0,
 }
-"""--quick: what differs from the defaults."""
-QUICK_SOLVER = SolverSpec(base_lr=0.02, stepsize=10_000, display=250, snapshot=2500)
+"""--quick: what differs from the defaults; net and solver are those of models/."""
+QUICK_SOLVER = "solver_tic_tac_3_3.prototxt"
+QUICK_NET = "net_tic_tac_3_3_2_res_block.prototxt"
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Run:
     """A run that may start."""
 
     trainer: Trainer
-    workers: int
+    options: Options
 
 
 @contextmanager
@@ -112,8 +118,9 @@ def new_run(options: Options, reporter: Reporter) -> Iterator[Run]:
             started = options["snapshot"] is not None or options["init_weights"] is not None
             setup = _setup(game, folder, encoding, configs, options)
             trainer = Trainer(game, encoding, solver, setup, configs[0], folder, reporter, None, started)
-            reporter.message(f"{game.name}: {folder.path}, {options['workers']} workers")
-            yield Run(trainer, options["workers"])
+            where = f"{options['actors']} actors" if options["cluster"] else f"{options['workers']} workers"
+            reporter.message(f"{game.name}: {folder.path}, {where}")
+            yield Run(trainer, options)
 
 
 @contextmanager
@@ -127,7 +134,7 @@ def resumed_run(
     """
     path = Path(directory)
     described = _read_config(path)
-    options, lines = change(dict(described["options"]))
+    options, lines = change({"cluster": None, "actors": None} | described["options"])
     if options["workers"] < 1:
         raise UsageError(f"--workers must be at least 1, not {options['workers']}")
     game = parse_game(described["game"]).with_history(described["history"])
@@ -149,7 +156,7 @@ def resumed_run(
         started = options["snapshot"] is not None or options["init_weights"] is not None
         trainer = Trainer(game, encoding, solver, setup, configs[0], folder, reporter, found, started)
         reporter.message(f"{path}: goes on at game {trainer.counters.next_game}, iteration {solver.iteration}")
-        yield Run(trainer, options["workers"])
+        yield Run(trainer, options)
 
 
 def _start(found: Checkpoint | None, options: Options) -> tuple[Any, Any]:
@@ -211,13 +218,17 @@ def _net_files(game: Game, options: Options) -> Iterator[tuple[Path, Path]]:
     """(solver, net) as the user gave them; what was not given is written in the published form for the game."""
     solver_file, model = options["solver_file"], options["model"]
     with tempfile.TemporaryDirectory(prefix="azcaffe-") as made:
+        if options["quick"] and solver_file is None and model is None:
+            for name in (QUICK_SOLVER, QUICK_NET):
+                (Path(made) / name).write_text(shipped_files()[name], encoding="utf-8")
+            solver_file, model = Path(made) / QUICK_SOLVER, Path(made) / QUICK_NET
         if solver_file is None and model is None:
             model = Path(made) / f"{net_name(game)}.prototxt"
             own = Encoding.of_game(game)
             write_net(NetSpec.for_game(game, own.channels if own else 3, name=model.stem), model)
         if solver_file is None:
             solver_file = Path(made) / SOLVER_FILE
-            write_solver(QUICK_SOLVER if options["quick"] else SolverSpec(), solver_file, model)
+            write_solver(SolverSpec(), solver_file, model)
         elif model is None:
             model = Path(read_solver(solver_file, None, options["allow_python_layers"]).model)
             if model.absolute() == Path(solver_file).absolute():

@@ -65,12 +65,13 @@ def test_the_published_solver_settings() -> None:
     [
         ("net_tic_tac_6_4_1_res_block", (6, 6, 3, 36, 97_481)),
         ("net_tic_tac_6_4_2_res_block", (6, 6, 3, 36, 171_337)),
-        ("net_tic_tac_3_3_2_res_block", (3, 3, 3, 9, 155_056)),
+        ("net_tic_tac_3_3_2_res_block", (3, 3, 3, 9, 39_472)),
         ("net_connect_6_7_4_2_res_block", (6, 7, 3, 7, 172_376)),
     ],
 )
 def test_shape_and_size_of_the_shipped_nets(name: str, shape: tuple[int, ...]) -> None:
     # By hand, 6x6, one block: 64*28 + 2*64*577 + (2*65 + 256*73 + 257) + (2*65 + 36*73) = 97,481;
+    # 3x3, two of 32 channels: 32*28 + 4*32*289 + (2*33 + 64*19 + 65) + (2*33 + 9*19) = 39,472;
     # Connect 6x7, two: 64*28 + 4*64*577 + (2*65 + 256*85 + 257) + (2*65 + 7*85) = 172,376.
     info = read_model(MODELS / f"{name}.prototxt")
     assert (info.height, info.width, info.channels, info.num_actions, info.parameters) == shape
