@@ -149,6 +149,24 @@ def seed_from_args(args: argparse.Namespace) -> int:
     return int(args.seed)
 
 
+def check_writable(*names: str | None) -> None:
+    """Refuse output files that cannot be written, before hours of work end at them.
+
+    Raises:
+        UsageError: the folder does not exist or may not be written, or the name is a folder's.
+    """
+    for name in names:
+        if name is None:
+            continue
+        path = Path(name).absolute()
+        if not path.parent.is_dir():
+            raise UsageError(f"the folder of {name} does not exist")
+        if path.is_dir():
+            raise UsageError(f"{name} is a folder")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UsageError(f"{name} may not be written")
+
+
 def progress_from_args(args: argparse.Namespace, label: str, total: int) -> Progress:
     """A progress bar that obeys --quiet."""
     return Progress(label, total, quiet=args.quiet)

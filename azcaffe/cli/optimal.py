@@ -20,6 +20,7 @@ from azcaffe.cli.common import (
     add_nets,
     add_search,
     add_seed,
+    check_writable,
     game_from_args,
     history_of,
     net_files,
@@ -98,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
     game = game_from_args(args)
     oracle = Oracle(game)
     config, seed = search_from_args(args), seed_from_args(args)
+    check_writable(args.json)
     strengths = read_strengths(args.strengths)
     searches = {n: replace(config, simulations=n, time_ms=None) if n else None for n in strengths}
     options = net_options(args)

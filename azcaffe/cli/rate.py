@@ -22,6 +22,7 @@ from azcaffe.cli.common import (
     add_game,
     add_net_reading,
     add_search,
+    check_writable,
     game_from_args,
     history_of,
     net_files,
@@ -31,7 +32,7 @@ from azcaffe.cli.common import (
 )
 from azcaffe.cli.main import EXIT_INTERRUPTED, EXIT_OK
 from azcaffe.cli.parser import CommandParser, Flag, UsageError, add_config, config_from_args
-from azcaffe.cli.roster import ArenaSetup, MatchTally, PlayerSpec, add_workers, play_matches, workers_from_args
+from azcaffe.cli.roster import ArenaSetup, MatchTally, PlayerSpec, Workforce, add_workers, workers_from_args
 from azcaffe.cli.text import percent, table
 from azcaffe.errors import AzcaffeError
 from azcaffe.games.base import Game
@@ -81,8 +82,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{name} stands in the list twice")
     if args.anchor is not None and args.anchor not in names:
         raise UsageError(f"--anchor {args.anchor} does not play; the players are {', '.join(names)}")
-    if args.json is not None and not Path(args.json).absolute().parent.is_dir():
-        raise UsageError(f"the folder of {args.json} does not exist")
+    check_writable(args.json)
     game = game.with_history(max([history_of(p.files, game, options) for p in players if p.files], default=0))
     pairs = list(combinations(range(len(players)), 2))
     matches = [
@@ -111,13 +111,13 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_INTERRUPTED if stopped else EXIT_OK
 
 
-def _play(args: argparse.Namespace, setup: ArenaSetup, matches: list[MatchTally], workers: int) -> bool:
+def _play(args: argparse.Namespace, setup: ArenaSetup, matches: list[MatchTally], workers: Workforce) -> bool:
     total = sum(match.config.games for match in matches)
     progress: Progress
     with progress_from_args(args, "games", total) as progress:
         done = 0
         try:
-            for event in play_matches(setup, matches, workers):
+            for event in workers.play(setup, matches):
                 if event.record is None:
                     progress.message(event.message)
                     continue

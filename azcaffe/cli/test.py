@@ -20,6 +20,7 @@ from azcaffe.cli.common import (
     add_game,
     add_nets,
     add_search,
+    check_writable,
     game_from_args,
     history_of,
     net_files,
@@ -41,7 +42,7 @@ from azcaffe.cli.parser import (
     whole_number,
     yes_or_no,
 )
-from azcaffe.cli.roster import ArenaSetup, MatchTally, PlayerSpec, add_workers, play_matches, workers_from_args
+from azcaffe.cli.roster import ArenaSetup, MatchTally, PlayerSpec, Workforce, add_workers, workers_from_args
 from azcaffe.cli.text import game_line, match_table, side_by_side
 from azcaffe.games.base import Game
 from azcaffe.search import Evaluate, SearchConfig
@@ -120,9 +121,7 @@ def run(args: argparse.Namespace) -> int:
         args.opening_plies = 0 if mode == "Human" else MatchConfig.opening_plies
     seed_from_args(args)
     config = config_from_args(MatchConfig, args)
-    for name in (args.json, args.export):
-        if name is not None and not Path(name).absolute().parent.is_dir():
-            raise UsageError(f"the folder of {name} does not exist")
+    check_writable(args.json, args.export)
     options, workers = net_options(args), workers_from_args(args)
     files = [net_files(game, args.model, args.weights)]
     if mode == "Compare":
@@ -142,7 +141,8 @@ def _mode(args: argparse.Namespace) -> str:
         return "Compare" if args.weights2 or args.model2 else "MCTS"
     for mode in MODES:
         if mode.lower() == args.test_mode.lower():
-            if mode == "Compare" and not (args.weights2 or args.model2 or args.opponent_search):
+            other = (args.weights2, args.model2, args.opponent_search, args.opponent_c_puct, args.opponent_simulations)
+            if mode == "Compare" and not any(other):
                 raise UsageError("test mode Compare needs a second net: --weights2 FILE")
             return mode
     raise UsageError(f"--test-mode must be one of {', '.join(MODES)}, not {args.test_mode!r}")
@@ -180,13 +180,15 @@ def _players(
     return first, PlayerSpec(name, second, None if args.raw_policy else theirs)
 
 
-def _match(args: argparse.Namespace, setup: ArenaSetup, match: MatchTally, workers: int) -> tuple[MatchResult, bool]:
+def _match(
+    args: argparse.Namespace, setup: ArenaSetup, match: MatchTally, workers: Workforce
+) -> tuple[MatchResult, bool]:
     """Play, showing progress; on Ctrl-C what is finished counts."""
     began, points, stopped = time.perf_counter(), 0.0, False
     names = (match.a.name, match.b.name)
     with progress_from_args(args, "games", match.config.games) as progress:
         try:
-            for event in play_matches(setup, [match], workers):
+            for event in workers.play(setup, [match]):
                 if event.record is None:
                     progress.message(event.message)
                     continue

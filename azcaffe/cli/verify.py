@@ -20,6 +20,7 @@ from azcaffe.cli.common import (
     add_nets,
     add_search,
     add_seed,
+    check_writable,
     game_from_args,
     history_of,
     net_files,
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         args.board_size = 3
     game = game_from_args(args)
     config, seed = search_from_args(args), seed_from_args(args)
+    check_writable(args.json)
     options = net_options(args)
     files = net_files(game, args.model, args.weights)
     game = game.with_history(history_of(files, game, options))

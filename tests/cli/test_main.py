@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from azcaffe.cli.main import COMMANDS, HELP_END, help_text, main
+from azcaffe.cli.main import COMMANDS, HELP_END, help_text
 from tests.cli.conftest import Run
 
 PRESENT = [name for name, (module, _) in COMMANDS.items() if importlib.util.find_spec(module)]
@@ -97,30 +97,22 @@ def test_bad_values_are_refused_before_any_work(
     assert message in refused(command, *words)
 
 
-def test_an_error_of_the_system_is_one_line(
-    nets: Path, tmp_path: Path, refused: Callable[..., str], monkeypatch
+@pytest.mark.parametrize("command", ["test", "verify", "rate"])
+def test_where_results_cannot_be_written_nothing_is_begun(
+    command: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    monkeypatch.setenv("AZCAFFE_MODELS", str(nets))
-    folder = tmp_path / "out.json"
-    folder.mkdir()
-    assert (
-        main(
-            [
-                "test",
-                "--board-size",
-                "3",
-                "--mode",
-                "Random",
-                "--games",
-                "1",
-                "--simulations",
-                "1",
-                "--json",
-                str(folder),
-            ]
-        )
-        == 2
-    )
+    players = ["random", "mcts:9"] if command == "rate" else []
+    assert "is a folder" in refused(command, *players, "--json", tmp_path)
+    assert "does not exist" in refused(command, *players, "--json", tmp_path / "no" / "x.json")
+
+
+def test_an_error_of_the_system_is_one_line(azcaffe: Run) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    words = ["rate", "random", "mcts:2", "--board-size", "3", "--games", "2", "--workers", "1", "--quiet"]
+    done = azcaffe(*words, "--json", "/dev/full")
+    assert done.code == 2
+    assert done.err == "azcaffe: No space left on device\n"
 
 
 def python(*words: str, **options: object) -> subprocess.Popen[str]:
