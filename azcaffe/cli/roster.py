@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from azcaffe.arena import GameRecord, MatchConfig, MatchResult, blocks, play_games
+from azcaffe.cli.cluster import MAX_ACTORS, Connection, add_cluster, check_cluster
 from azcaffe.cli.common import NetFiles, NetOptions, open_cached, usable_cores
 from azcaffe.cli.parser import whole_number
 from azcaffe.errors import ConfigError
@@ -138,7 +140,7 @@ def play_matches(
     Raises:
         ConfigError: an impossible number of workers.
     """
-    if not 1 <= workers <= MAX_WORKERS:
+    if not 1 <= workers <= (MAX_WORKERS if make_pool is None else MAX_ACTORS):
         raise ConfigError(f"workers must be 1 … {MAX_WORKERS}, not {workers}")
     jobs = [
         (number, BlockJob(match.a, match.b, match.config, (part,)))
@@ -171,10 +173,33 @@ def play_matches(
 
 
 def add_workers(group: argparse._ActionsContainer) -> None:
-    """`--workers`."""
+    """`--workers`, and `--cluster` with its `--actors`."""
     group.add_argument("--workers", type=whole_number, metavar="N", help="processes [one a core]")
+    add_cluster(group)
 
 
-def workers_from_args(args: argparse.Namespace) -> int:
-    """The number of processes asked for, or one for each core this process may use."""
-    return usable_cores() if args.workers is None else int(args.workers)
+@dataclass(frozen=True)
+class Workforce:
+    """Who plays: so many processes here, or actors of the cluster at `address`."""
+
+    count: int | None
+    address: str | None
+
+    def play(self, setup: ArenaSetup, matches: list[MatchTally]) -> Iterator[Happening]:
+        """Play all matches there, see :func:`play_matches`."""
+        if self.address is None:
+            yield from play_matches(setup, matches, usable_cores() if self.count is None else self.count)
+            return
+        with Connection() as connection:
+            make_pool = connection.pools(self.address, f"match-{uuid.uuid4().hex}")
+            yield from play_matches(setup, matches, connection.actors(self.address, self.count), make_pool)
+
+
+def workers_from_args(args: argparse.Namespace) -> Workforce:
+    """Who was asked for; without --workers one process for each core this one may use.
+
+    Raises:
+        UsageError, ClusterError: options that contradict each other, no such kind of cluster.
+    """
+    address = check_cluster(args.cluster, args.actors, args.workers)
+    return Workforce(args.workers if address is None else args.actors, address)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,15 +18,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from azcaffe.cli.cluster import Connection, add_cluster, check_cluster
 from azcaffe.cli.common import add_game, add_seed
 from azcaffe.cli.main import EXIT_OK
 from azcaffe.cli.parser import CommandParser, Flag, UsageError, add_config, whole_number, yes_or_no
-from azcaffe.cli.train_run import QUICK, Options, new_run, resumed_run
+from azcaffe.cli.train_run import QUICK, Options, Run, new_run, resumed_run
 from azcaffe.progress import Progress
 from azcaffe.search import SearchConfig
 from azcaffe.selfplay import SelfPlayConfig
 from azcaffe.trainconfig import TrainConfig
-from azcaffe.training import Trainer
+from azcaffe.workers import MakePool, WorkerPool
 
 EXAMPLE = "azcaffe train --board-size 6 --aligned-to-win 4 --output-dir runs/tictac6"
 
@@ -65,7 +67,9 @@ SELFPLAY_FLAGS = {
     "fast_simulations": Flag(("--fast-simulations",), "playouts of those brief searches"),
 }
 PATHS = {"output_dir", "log_file", "solver_file", "model", "init_weights", "snapshot"}
-FREE_ON_RESUME = ("games", "num_test", "num_test_previous", "checkpoint_every", "workers", "cache", "gpu")
+FREE_ON_RESUME = (
+    "games", "num_test", "num_test_previous", "checkpoint_every", "workers", "cluster", "actors", "cache", "gpu",
+)  # fmt: skip
 """What may change when a run goes on: no position already played would be another one."""
 
 
@@ -76,8 +80,9 @@ def add_arguments(parser: CommandParser) -> None:
     group.add_argument("--resume", metavar="DIR", help="go on with the run in DIR; needs no other option")
     group.add_argument("--quick", action="store_true", help="3x3 tic-tac-toe to perfect play in minutes")
     group.add_argument("--workers", type=whole_number, metavar="N", help="self-play processes [one a core]")
+    rare = parser.advanced("rare options")
+    add_cluster(group, rare)
     add_seed(group)
-    group.add_argument("--log-file", metavar="FILE", help="the published CSV log [DIR/log.csv]")
     add_game(parser)
     net = parser.add_argument_group("net and solver")
     net.add_argument("--solver-file", "--solver", metavar="FILE", help="solver .prototxt [the published settings]")
@@ -87,7 +92,10 @@ def add_arguments(parser: CommandParser) -> None:
     add_config(parser.add_argument_group("schedule"), TrainConfig, SCHEDULE_FLAGS)
     search = parser.add_argument_group("self-play")
     add_config(search, SearchConfig, SEARCH_FLAGS, noise_epsilon=0.25)
-    rare = parser.advanced("rare options")
+    rare.add_argument(
+        "--max-staleness", dest="lag", type=whole_number, default=TrainConfig.lag, metavar="N", help="the same as --lag"
+    )
+    rare.add_argument("--log-file", metavar="FILE", help="the published CSV log [DIR/log.csv]")
     rare.add_argument("--no-symmetry", action="store_true", help="do not turn and mirror drawn positions")
     add_config(rare, TrainConfig, RARE_SCHEDULE_FLAGS)
     add_config(rare, SelfPlayConfig, SELFPLAY_FLAGS)
@@ -116,29 +124,37 @@ def run(args: argparse.Namespace) -> int:
     resume, quick = given.pop("resume", None), given.pop("quick", False)
     for name in PATHS & given.keys():  # a run may be resumed from another folder
         given[name] = str(Path(given[name]).absolute())
-    with StopRequest() as stop:
+    with StopRequest() as stop, Connection() as connection:
         if resume is not None:
             opened = resumed_run(resume, lambda kept: _changed(kept, given, flags), reporter)
         else:
-            opened = new_run(_options(defaults, given, quick), reporter)
+            opened = new_run(_options(defaults, given, quick, connection), reporter)
         with opened as run:
-            return _train(run.trainer, run.workers, stop, reporter)
+            return _train(run, connection, stop, reporter)
 
 
-def _options(defaults: Options, given: Options, quick: bool) -> Options:
+def _options(defaults: Options, given: Options, quick: bool, connection: Connection) -> Options:
     """Defaults, then what --quick says, then what the user says.
 
     Raises:
-        UsageError: --quick with another board.
+        UsageError: --quick with another board, options that contradict each other.
+        ClusterError: the cluster must be asked for its size, and cannot be.
     """
     if quick and {"game", "board_size", "board_width", "board_height", "connect"} & given.keys():
         raise UsageError("--quick is 3x3 tic-tac-toe: leave out the board")
     options = defaults | {"workers": len(os.sched_getaffinity(0))} | (QUICK if quick else {}) | given | {"quick": quick}
     if options["workers"] < 1:
         raise UsageError(f"--workers must be at least 1, not {options['workers']}")
+    workers = options["workers"]
+    address = check_cluster(options["cluster"], options["actors"], given.get("workers"))
+    options["cluster"] = address
+    if address is not None:
+        options["actors"] = workers = connection.actors(address, options["actors"])
     if "games_per_round" in given:  # the article's rounds: split between the workers, the next one in play meanwhile
-        share = -(-options["games_per_round"] // options["workers"])
+        share = -(-options["games_per_round"] // workers)
         options |= {"lag": given.get("lag", 1), "lockstep": given.get("lockstep", max(1, min(share, 64)))}
+    elif address is not None:  # as many games as keep all actors busy while the trainer is `lag` rounds behind
+        options["games_per_round"] = options["lockstep"] * -(-workers // max(1, options["lag"]))
     return options
 
 
@@ -163,10 +179,19 @@ def _changed(kept: Options, given: Options, flags: dict[str, str]) -> tuple[Opti
     return kept, lines
 
 
-def _train(trainer: Trainer, workers: int, stop: StopRequest, reporter: TrainReporter) -> int:
+def _train(run: Run, connection: Connection, stop: StopRequest, reporter: TrainReporter) -> int:
+    trainer, options, workers = run.trainer, run.options, run.options["workers"]
     config, folder = trainer.config, trainer.folder
+    make_pool: MakePool = WorkerPool
+    address = check_cluster(options["cluster"], None, None)
+    if address is not None:
+        workers = connection.actors(address, options["actors"])
+        make_pool = connection.pools(address, f"{socket.gethostname()}:{folder.path.resolve()}")
+        jobs = (config.lag + 1) * -(-config.games_per_round // config.lockstep)
+        if jobs < workers:
+            reporter.message(f"only {jobs} actors find work at a time: larger --games or smaller --lockstep give more")
     with reporter.show(config.games, trainer.counters.next_game):
-        finished = trainer.run(workers, stop)
+        finished = trainer.run(workers, stop, make_pool)
     games, iteration = trainer.counters.next_game, trainer.solver.iteration
     if finished:
         print(f"{games} games, {iteration} iterations: {folder.weights / f'{folder.name}_iter_{iteration}.caffemodel'}")

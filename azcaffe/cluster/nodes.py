@@ -13,6 +13,8 @@ from azcaffe.cluster.session import Cluster, NodeInfo
 
 CHECK_SECONDS = 180.0
 """A node that has not answered for so long is left out."""
+SETTLE_SECONDS = 20.0
+"""So long the first actors wait for all nodes to have answered."""
 
 
 @dataclass
@@ -33,7 +35,8 @@ class Nodes:
         self._nodes: dict[str, _Node] = {}
         self._names: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
-        self._ever_fit = False
+        self._ever_worked = False
+        self._began = time.monotonic()
 
     @property
     def calls(self) -> list[Any]:
@@ -47,8 +50,13 @@ class Nodes:
 
     @property
     def hopeless(self) -> bool:
-        """Every node has been left out and none could ever play."""
-        return bool(self.left_out) and not self._ever_fit and not self.checking and not self._fit()
+        """Every node has been left out and none ever played."""
+        return bool(self.left_out) and not self._ever_worked and not self.checking and not self._fit()
+
+    @property
+    def settled(self) -> bool:
+        """All nodes have answered, or have had time to: before that, actors would crowd on the quickest."""
+        return not self.checking or time.monotonic() - self._began > SETTLE_SECONDS
 
     def name(self, node: str) -> str:
         """What messages call it."""
@@ -81,7 +89,6 @@ class Nodes:
                     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
                     wrong = f"its check failed: {lines[-1][:300] if lines else type(problem).__name__}"
                 node.call, node.fit = None, not wrong
-                self._ever_fit |= node.fit
                 return [self.leave_out(id_, wrong)] if wrong else []
         return []
 
@@ -96,6 +103,7 @@ class Nodes:
 
     def works(self, node: str) -> None:
         """An actor got ready there."""
+        self._ever_worked = True
         if node in self._nodes:
             self._nodes[node].deaths = 0
 

@@ -73,7 +73,7 @@ class RayPool:
         self.store = Store(self._ray.put)
         self._setup = self.store.pack(setup)
         self._make = self._ray.remote(JobActor)
-        probe = self._ray.remote(check_node).options(num_cpus=0, max_retries=0)
+        probe = self._ray.remote(num_cpus=0, max_retries=0)(check_node)
         self._nodes = Nodes(
             cluster, cpus, lambda node: probe.options(**self._on(node)).remote(check, azcaffe.__version__)
         )
@@ -121,6 +121,7 @@ class RayPool:
 
     def close(self) -> None:
         """End the actors at once, whatever they do; they hold nothing that is needed."""
+        self._count = 0
         for actor in self._actors.values():
             self._kill(actor.handle)
         self._actors.clear()
@@ -170,7 +171,7 @@ class RayPool:
             self._looked = now
             for line in self._nodes.refresh():
                 self._say(line)
-        while len(self._actors) < self._count:
+        while len(self._actors) < self._count and self._nodes.settled:
             node = self._nodes.roomiest([actor.node for actor in self._actors.values()])
             if node is None:
                 break

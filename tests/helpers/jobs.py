@@ -24,6 +24,10 @@ def dying_setup() -> Any:
     os._exit(7)
 
 
+def fine() -> None:
+    """A check that every node of a cluster passes."""
+
+
 def _count(job: tuple[str, Any]) -> Iterator[Any]:
     name, argument = job
     if name == "count":
