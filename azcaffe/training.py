@@ -83,6 +83,8 @@ class Trainer:
             0.0,
             0.0,
         ]  # playouts, worker seconds, cache hits, misses since the log's last line
+        self._staleness: list[int] = []  # of the games since then: generations from their net to the trainer's
+        self._batch_staleness = 0.0  # of the positions drawn since then, summed over steps
         self._waited = 0.0
         self._began = self._line_began = time.monotonic()
 
@@ -163,13 +165,14 @@ class Trainer:
         """A game enters the buffer and steps are due for it."""
         counters, config = self.counters, self.config
         self.replay.append(played.samples)
+        generation = max(0, played.game_id // config.games_per_round - config.lag)
+        self._staleness.append(counters.rounds_closed - generation)
         counters.next_game += 1
         if len(self.replay) >= config.warmup_batches * config.batch_size:
             counters.steps_owed += config.steps_per_game
         counters.results[1 - played.winner] += 1
         counters.plies += len(played.actions)
         if played.game_id % config.games_per_round == 0:
-            generation = max(0, played.game_id // config.games_per_round - config.lag)
             record = {"game": played.game_id, "generation": generation, "rules": self.game.name}
             self._log.game(record | {"actions": list(played.actions), "winner": played.winner})
         self._reporter.progress(counters.next_game, self.solver.iteration, None)
@@ -189,6 +192,7 @@ class Trainer:
     def _train_step(self) -> None:
         config, counters = self.config, self.counters
         batch = self.replay.sample(self.rng, config.batch_size, config.newest_only)
+        self._batch_staleness += counters.rounds_closed - float(batch.generation.mean())
         if len(self._symmetries) > 1:
             batch = turned(batch, self._symmetries, self.rng.integers(len(self._symmetries), size=len(batch)))
         planes = sample_planes(self.game, batch, self.encoding)
@@ -230,12 +234,18 @@ class Trainer:
                 "playouts_per_second": round(playouts / seconds),
                 "playouts_per_worker_second": round(playouts / max(1e-9, busy)),
             }
+            | {
+                "staleness": round(float(np.mean(self._staleness or [0])), 2),
+                "staleness_max": max(self._staleness, default=0),
+                "batch_staleness": round(self._batch_staleness / max(1, counters.loss_count), 2),
+            }
             | {"cache_hit_rate": round(hits / max(1, hits + misses), 4)}
             | {"trainer_waiting": round(self._waited / seconds, 4), "workers_waiting": round(pool.waiting_share(), 4)}
             | {"first_player": counters.results, "mean_plies": round(counters.plies / max(1, sum(counters.results)), 2)}
         )
         self._reporter.progress(counters.next_game, solver.iteration, (value, policy, kl))
         self._throughput, self._waited, self._line_began = [0.0] * 4, 0.0, now
+        self._staleness, self._batch_staleness = [], 0.0
         counters.loss_sums, counters.loss_count, counters.results, counters.plies = [0.0] * 3, 0, [0, 0, 0], 0
 
     def _elapsed(self) -> float:

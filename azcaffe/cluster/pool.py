@@ -159,7 +159,7 @@ class RayPool:
                     self._kill(self._ray.get_actor(left, namespace=NAMESPACE))
                     ended += 1
         if ended:
-            self._say(f"{ended} actors that an earlier trainer of this run left are ended")
+            self._say(f"actors that an earlier trainer of this run left, now ended: {ended}")
 
     def _say(self, text: str) -> None:
         self._events.append(Event("note", None, text))
