@@ -71,8 +71,8 @@ export class Board {
 
   buildCell(cell, kind, row) {
     const heat = h("span", { class: "heat" });
-    const policy = h("span", { class: "share policy" });
-    const visits = h("span", { class: "share visits" });
+    const policy = h("span", { class: "share policy", "aria-hidden": "true" });
+    const visits = h("span", { class: "share visits", "aria-hidden": "true" });
     const stone = h("span", { class: "stone" });
     const parts = [heat, stone, policy, visits];
     if (kind === "columns") {
@@ -120,7 +120,7 @@ export class Board {
       part.visits.textContent = share !== null && share >= 0.005 ? percent(share) : "";
       square.style.setProperty("--share-width", share ?? 0);
       square.classList.toggle("hot", prior !== null && prior / most > 0.75);
-      square.classList.toggle("warm", prior !== null && prior / most > 0.25);
+      square.classList.toggle("warm", prior !== null && prior / most > 0.15);
       square.classList.toggle("shared", share !== null && share >= 0.005);
       square.classList.toggle("last", position.cell === cell);
       square.classList.toggle("won", line.includes(cell));

@@ -371,7 +371,7 @@ export class Play {
       list.append(h("li", {}, h("button", {
         type: "button", class: positions[ply - 1].to_move === 1 ? "one" : "two", "aria-label": labels[ply - 1],
         onclick: () => this.lookAt(ply),
-      }, h("small", {}, ply), move.replace("column ", ""))));
+      }, h("span", { "aria-hidden": "true" }, h("small", {}, ply), move.replace("column ", "")))));
     }
     [...list.children].forEach(({ firstChild: button }, at) => {
       if (at + 1 === this.view) button.setAttribute("aria-current", "step");
