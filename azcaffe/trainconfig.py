@@ -32,7 +32,7 @@ class TrainConfig:
         num_test: games of the test match at each snapshot, 0: none.
         num_test_previous: games against the previous snapshot, 0: none.
         simulations: the net's playouts in tests, the first level of the opponent, and the step it grows by.
-        checkpoint_every: solver steps between checkpoints; None: at each snapshot.
+        checkpoint_every: solver steps between checkpoints; None: at each snapshot, and at least every 1,000.
         seed: of everything.
     """
 

@@ -30,6 +30,8 @@ from azcaffe.trainconfig import Counters, Reporter, RunFolder, Solver, TrainConf
 from azcaffe.workers import MakePool, Pool, WorkerPool
 
 TRAINER_STREAM = 2
+CHECKPOINT_STEPS, CHECKPOINT_SECONDS = 1000, 600
+"""No checkpoint is older than so many steps (unless told otherwise) or seconds; solvers may snapshot more seldom."""
 SOLVER_STEM = "solver"
 """A checkpoint's solverstate and caffemodel are called so."""
 
@@ -86,7 +88,7 @@ class Trainer:
         self._staleness: list[int] = []  # of the games since then: generations from their net to the trainer's
         self._batch_staleness = 0.0  # of the positions drawn since then, summed over steps
         self._waited = 0.0
-        self._began = self._line_began = time.monotonic()
+        self._began = self._line_began = self._checkpointed = time.monotonic()
 
     def run(self, workers: int, should_stop: Callable[[], bool], make_pool: MakePool = WorkerPool) -> bool:
         """Train until the games are played, or `should_stop()`; either way a checkpoint is written. True when finished.
@@ -113,6 +115,7 @@ class Trainer:
                 played = self._wait_for_game(pool, should_stop)
                 if played is not None:
                     self._take(played)
+                    self._checkpoint_if_due()
             if not should_stop():
                 self._save_weights()
                 while len(self.matches) and not should_stop():
@@ -212,9 +215,8 @@ class Trainer:
             self._save_weights()
             self.matches.snapshot(iteration, solver.weights())
             self.matches.start(pool)
-        every = self.config.checkpoint_every
-        if at_snapshot if every is None else iteration % every == 0:
-            self.checkpoint()
+        every = self.config.checkpoint_every or min(solver.snapshot_every or CHECKPOINT_STEPS, CHECKPOINT_STEPS)
+        self._checkpoint_if_due(iteration % every == 0)
 
     def _write_line(self, pool: Pool) -> None:
         """One line in each log, on everything since the last one."""
@@ -258,12 +260,18 @@ class Trainer:
         self.folder.weights.mkdir(parents=True, exist_ok=True)
         self.solver.save_weights(self.folder.weights / f"{self.folder.name}_iter_{self.solver.iteration}.caffemodel")
 
+    def _checkpoint_if_due(self, now: bool = False) -> None:
+        """Slow steps and roll-outs before the first one are not lost either: time counts beside steps."""
+        if now or time.monotonic() > self._checkpointed + CHECKPOINT_SECONDS:
+            self.checkpoint()
+
     def checkpoint(self) -> Path:
         """Write everything that going on needs; leaves the run as it is.
 
         Raises:
             CheckpointError: it could not be written.
         """
+        self._checkpointed = time.monotonic()
         counters = asdict(self.counters) | {"elapsed": self._elapsed()}
         state = {
             "iteration": self.solver.iteration,

@@ -278,3 +278,19 @@ def test_planes_of_samples_are_the_planes_the_net_saw() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         TrainConfig(**wrong)
+
+
+@pytest.mark.parametrize(("snapshot", "steps", "seconds"), [(0, 70, 600), (10_000, 70, 600), (50, 1000, 0)])
+def test_a_solver_that_seldom_snapshots_still_gets_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: int, steps: int, seconds: float
+) -> None:
+    monkeypatch.setattr("azcaffe.training.CHECKPOINT_STEPS", steps)
+    monkeypatch.setattr("azcaffe.training.CHECKPOINT_SECONDS", seconds)
+    run = trainer(tmp_path, replace(SMALL, games=20, num_test=0, num_test_previous=0))
+    run.solver.snapshot_every = snapshot  # type: ignore[misc]
+    written = []
+    monkeypatch.setattr(run, "_fill", lambda path: written.append(run.solver.iteration))
+    assert run.run(1, never)
+    assert run.solver.iteration in range(100, 200)
+    expected = {70, 140, run.solver.iteration} if seconds else set(range(1, run.solver.iteration + 1))
+    assert set(written) - {0} == expected

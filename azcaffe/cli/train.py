@@ -46,7 +46,7 @@ RARE_SCHEDULE_FLAGS = {
     "lag": Flag(("--lag",), "rounds in play ahead of training; 0: take turns"),
     "lockstep": Flag(("--lockstep",), "games a worker plays side by side"),
     "num_test_previous": Flag(("--num-test-previous",), "games against the previous snapshot, 0: none"),
-    "checkpoint_every": Flag(("--checkpoint-every",), "steps between checkpoints [at each snapshot]"),
+    "checkpoint_every": Flag(("--checkpoint-every",), "steps between checkpoints [as snapshots, 1000 at most]"),
 }
 SEARCH_FLAGS = {
     "simulations": Flag(("--num-playouts", "--simulations"), "playouts a move"),
