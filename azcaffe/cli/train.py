@@ -153,7 +153,7 @@ def _options(defaults: Options, given: Options, quick: bool, connection: Connect
     if "games_per_round" in given:  # the article's rounds: split between the workers, the next one in play meanwhile
         share = -(-options["games_per_round"] // workers)
         options |= {"lag": given.get("lag", 1), "lockstep": given.get("lockstep", max(1, min(share, 64)))}
-    elif address is not None:  # as many games as keep all actors busy while the trainer is `lag` rounds behind
+    elif not quick or address is not None:  # enough to keep all busy while the trainer is `lag` rounds behind
         options["games_per_round"] = options["lockstep"] * -(-workers // max(1, options["lag"]))
     return options
 

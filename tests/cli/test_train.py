@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from azcaffe.checkpoint import latest_checkpoint
+from azcaffe.cli.parser import CommandParser
+from azcaffe.cli.train import Connection, _options, add_arguments
 from azcaffe.games.registry import make_game
 from azcaffe.network import NetSpec, SolverSpec, load_weights, write_net, write_solver
 
@@ -194,6 +196,29 @@ def test_more_games_may_be_asked_for_on_resume(solver: Path, tmp_path: Path) -> 
     assert "--num-game: 12 -> 20" in err
     _, err = train("--resume", folder, "--alpha=0.5", code=2)
     assert "this run has --alpha 0.3, not 0.5" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--workers 1", (32, 2, 32)),
+        ("--workers 2", (32, 2, 32)),
+        ("--workers 8", (128, 2, 32)),  # 3 rounds in play are 12 chunks: none of 8 workers waits for the trainer
+        ("--workers 2 --lag 0", (64, 0, 32)),
+        ("--workers 2 --games 200", (200, 1, 64)),  # the article's rounds
+        ("--workers 2 --games 20", (20, 1, 10)),
+        ("--workers 2 --games 200 --lag 0 --lockstep 5", (200, 0, 5)),
+        ("--workers 2 --quick", (128, 1, 64)),
+    ],
+)
+def test_rounds_fit_the_workers(words: str, expected: tuple[int, int, int]) -> None:
+    parser = CommandParser("train")
+    add_arguments(parser)
+    given = {name: value for name, value in vars(parser.parse(words.split())).items() if value is not None}
+    defaults, _, quick = given.pop("defaults"), given.pop("flags"), given.pop("quick", False)
+    with Connection() as connection:
+        options = _options(defaults, given, quick, connection)
+    assert (options["games_per_round"], options["lag"], options["lockstep"]) == expected
 
 
 def test_mistakes_are_told_in_one_line(unbroken: Path, solver: Path, tmp_path: Path) -> None:
