@@ -33,6 +33,7 @@ COMMANDS = {
     "actions": ("azcaffe.cli.actions", "print which action number is which square or column"),
     "fetch-models": ("azcaffe.cli.fetch_models", "download the two published caffemodels"),
     "bench": ("azcaffe.cli.bench", "measure speed against bare Caffe"),
+    "scale": ("azcaffe.cli.scale", "simulate training on 1 to 1,000 actors of a cluster from costs measured here"),
     "doctor": ("azcaffe.cli.doctor", "say which Caffe, BLAS and Python are in use and whether they fit"),
 }
 

@@ -101,7 +101,9 @@ def attach(address: str, cpus: int = 1) -> Cluster:
             ray.init(**options)
     except ConnectionError as problem:
         raise ClusterError(_no_cluster(address, problem)) from None
-    except (RuntimeError, ValueError, OSError) as problem:
+    except Exception as problem:  # of another version, say; too slow a start raises a bare Exception
+        with _own_signals(), contextlib.suppress(Exception):
+            ray.shutdown()  # what had started already
         text = " ".join(str(problem).split())
         raise ClusterError(f"the Ray cluster {address} cannot be used: {text[:400]}") from None
     _silence()
