@@ -36,6 +36,7 @@ from azcaffe.games.base import Game
 from azcaffe.games.registry import parse_game
 from azcaffe.jobs import MatchJob, MatchScore, WorkerSetup
 from azcaffe.network import NetEvaluator, NetSpec, Solver, SolverSpec, read_model, write_net, write_solver
+from azcaffe.network.files import write_atomically
 from azcaffe.network.shipped import shipped_files
 from azcaffe.network.solverfile import read_solver
 from azcaffe.players import SearchPlayer
@@ -114,7 +115,7 @@ def new_run(options: Options, reporter: Reporter) -> Iterator[Run]:
             shutil.copyfile(solver_file, folder.path / SOLVER_FILE)
             described: dict[str, Any] = {"azcaffe": version(), "game": game.name, "history": game.history, "net": name}
             described["options"] = options
-            (folder.path / CONFIG).write_text(json.dumps(described, indent=1), encoding="utf-8")
+            _write_config(folder.path, described)
             started = options["snapshot"] is not None or options["init_weights"] is not None
             setup = _setup(game, folder, encoding, configs, options)
             trainer = Trainer(game, encoding, solver, setup, configs[0], folder, reporter, None, started)
@@ -149,7 +150,7 @@ def resumed_run(
         configs = _configs(options)
         solver = _open_solver(solver_file, model, game, encoding, options, *_start(found, options))
         if lines:
-            (path / CONFIG).write_text(json.dumps(described | {"options": options}, indent=1), encoding="utf-8")
+            _write_config(path, described | {"options": options})
         for line in lines:
             reporter.message(line)
         setup = _setup(game, folder, encoding, configs, options)
@@ -257,8 +258,14 @@ def _refuse_old_run(folder: RunFolder) -> None:
         raise AzcaffeError(
             f"{folder.path} holds a run already: --resume {folder.path} goes on with it, or give another --output-dir"
         )
+    if folder.log_file is not None and folder.log_file.exists():
+        raise AzcaffeError(f"{folder.log_file} exists, and its lines belong to another run: give another --log-file")
     if folder.path.exists() and not folder.path.is_dir():
         raise AzcaffeError(f"{folder.path} is a file: give another --output-dir")
+
+
+def _write_config(path: Path, described: dict[str, Any]) -> None:
+    write_atomically(path / CONFIG, [json.dumps(described, indent=1).encode()])
 
 
 def _read_config(path: Path) -> dict[str, Any]:

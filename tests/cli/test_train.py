@@ -233,6 +233,7 @@ def test_mistakes_are_told_in_one_line(unbroken: Path, solver: Path, tmp_path: P
         ((*new, "--board-size=3", "--epsilon=2"), "epsilon must be 0 … 1"),
         ((*new, "--board-size=3", "--model=/nowhere.prototxt"), "/nowhere.prototxt"),
         (("--quick", "--board-size=6"), "--quick is 3x3"),
+        ((*new, "--board-size=3", "--log-file", solver), "exists, and its lines belong to another run"),
         (("--train=0",), "azcaffe test"),
     ):
         _, err = train(*words, code=2)
