@@ -184,6 +184,10 @@ class Game(ABC):
     def move_name(self, action: int) -> str:
         """What a person calls this move, e.g. `c2` or `column 3`."""
 
+    def move_label(self, action: int, state: State, row: int = 0) -> str:
+        """The same for `action`, legal in position `row`: another name where names depend on the position."""
+        return self.move_name(action)
+
     @abstractmethod
     def parse_move(self, text: str) -> int:
         """The action a person means by `text`, legal or not.

@@ -122,6 +122,10 @@ class OpenSpielGame(Game):
         # Names depend on the position in many games (chess): render lists them beside the numbers.
         return str(action)
 
+    def move_label(self, action: int, state: State, row: int = 0) -> str:
+        position = state.board[row, 0]
+        return str(position.action_to_string(position.current_player(), action))
+
     def parse_move(self, text: str) -> int:
         action = parse_number(text.strip(), self.num_actions)
         if action is None:

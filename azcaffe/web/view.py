@@ -42,7 +42,7 @@ def legal_moves(game: Game, state: State) -> list[MoveView]:
     """All of them, in the order of their numbers."""
     actions = np.flatnonzero(game.legal(state)[0]).tolist()
     cells = move_cells(game, state, actions)
-    return [MoveView(action=a, name=game.move_name(a), cell=c) for a, c in zip(actions, cells, strict=True)]
+    return [MoveView(action=a, name=game.move_label(a, state), cell=c) for a, c in zip(actions, cells, strict=True)]
 
 
 def winning_line(game: Game, state: State) -> list[int]:
@@ -72,14 +72,27 @@ def positions(
             PositionView(
                 ply=ply,
                 board="" if text else "".join(STONES[stone] for stone in state.board[0].tolist()),
-                text=game.render(state, 0, action) if text else None,
-                move=None if action is None else game.move_name(action),
+                text=_board_text(game.render(state, 0, action)) if text else None,
+                move=None if action is None else game.move_label(action, states[ply - 1]),
                 cell=cell,
                 to_move=mover,
                 value=value,
             )
         )
     return views
+
+
+def _board_text(text: str) -> str:
+    """A drawn board without the list of moves below it, which the page shows as buttons."""
+    return text.partition("\nmoves: ")[0]
+
+
+def _line_names(game: Game, state: State, line: Sequence[int]) -> list[str]:
+    names = []
+    for action in line:
+        names.append(game.move_label(action, state))
+        state = game.step(state, np.array([action]))
+    return names
 
 
 def replay_view(game: Game, actions: Sequence[int]) -> Replay:
@@ -126,7 +139,7 @@ def analysis_view(game: Game, state: State, ply: int, analysis: Analysis) -> Ana
     moves = [
         MoveAnalysis(
             action=action,
-            name=game.move_name(action),
+            name=game.move_label(action, state),
             cell=cell,
             prior=round(float(analysis.priors[action]), 5),
             visits=int(analysis.visits[action]),
@@ -141,6 +154,6 @@ def analysis_view(game: Game, state: State, ply: int, analysis: Analysis) -> Ana
         value=round(analysis.value * mover, 4),
         net_value=round(analysis.net_value * mover, 4),
         to_move=mover,
-        line=[game.move_name(action) for action in analysis.line],
+        line=_line_names(game, state, analysis.line),
         moves=moves,
     )

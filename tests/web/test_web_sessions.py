@@ -138,3 +138,17 @@ def test_the_catalog_offers_what_the_server_was_started_with() -> None:
         catalog.game("openspiel:chess")
     with pytest.raises(UnknownOffer):
         catalog.net("../../etc/passwd", parse_game("tictactoe"))
+
+
+def test_other_games_are_text_and_named_moves() -> None:
+    """Hex 3x3 of OpenSpiel: its own action names (action 4 is b2) and drawing, without the list of moves below it."""
+    pytest.importorskip("pyspiel", reason="needs open_spiel (extra openspiel)")
+    catalog = Catalog(games=["openspiel:hex(board_size=3)"])
+    session = SessionStore().create(catalog.game("openspiel:hex(board_size=3)"), ROLLOUTS, "both")
+    session.play(4)
+    view = game_view(session)
+    assert view.kind == "text"
+    assert [position.move for position in view.positions] == [None, "b2"]
+    assert view.positions[1].board == "" and "moves:" not in (view.positions[1].text or "moves:")
+    assert [move.name for move in view.legal] == ["a1", "b1", "c1", "a2", "c2", "a3", "b3", "c3"]
+    assert {move.cell for move in view.legal} == {None}

@@ -44,7 +44,7 @@ export class Board {
       onkeydown: (event) => this.key(event),
     });
     if (kind === "text") {
-      this.text = h("pre", { class: "text", "aria-label": "Board" });
+      this.text = h("pre", { class: "drawn", "aria-label": "Board", tabindex: 0 });
       this.list = h("div", { class: "movelist", role: "group", "aria-label": "Moves to choose from" });
       this.root.replaceChildren(this.text, this.list);
       return;

@@ -69,12 +69,14 @@ export function gameTitle(name) {
   if (game.family === "tictactoe") return `Tic-tac-toe ${game.height} × ${game.width}, ${game.connect} in a row`;
   if (game.family === "connectn") return `Connect ${game.connect} on ${game.height} × ${game.width}`;
   if (game.family === "othello") return `Othello ${game.size} × ${game.size}`;
-  return name.replace(/^openspiel:/, "").replaceAll("_", " ");
+  const [, title, inside] = /^(?:openspiel:)?([^(]*)(?:\((.*)\))?$/.exec(name) ?? [null, name, ""];
+  return [title, ...(inside ?? "").split(",")].filter(Boolean).join(", ").replace("=", " ").replaceAll("_", " ");
 }
 
 /** Names of the two players by the look of the board. */
 export function sides(kind) {
   if (kind === "columns") return { 1: "Blue", [-1]: "Orange" };
   if (kind === "discs") return { 1: "Black", [-1]: "White" };
+  if (kind === "text") return { 1: "First", [-1]: "Second" };
   return { 1: "✕", [-1]: "○" };
 }

@@ -319,7 +319,7 @@ export class Play {
       const active = !this.game.over && this.toMove === side;
       const won = this.game.over && this.game.winner === side;
       const who = this.isHuman(side) ? (this.game.human === "both" ? names[side] : "You") : this.net.title;
-      const stone = this.game.kind === "grid" || this.game.kind === "text" ? mark(side) : "";
+      const stone = { grid: () => mark(side), text: () => (side === 1 ? "1" : "2") }[this.game.kind]?.() ?? "";
       return h("div", { class: `player ${active ? "active" : ""} ${won ? "won" : ""}` },
         h("span", { class: `token ${this.game.kind} stone ${side === 1 ? "one" : "two"}`, "aria-hidden": "true" }, stone),
         h("span", { class: "who" }, who),
