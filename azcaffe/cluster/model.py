@@ -174,7 +174,8 @@ def simulate(plan: Plan, costs: Costs, seed: int = 0) -> Outcome:
         *(_overlap(busy, start, end) / span for busy in (training, up.busy, down.busy)),
     ]
     games = (rounds - 1 - plan.lag) * plan.games_per_round / span
-    return Outcome(games, *shares, waiting, _bound(shares))
+    actors, trainer, uplink, downlink = shares
+    return Outcome(games, actors, trainer, uplink, downlink, waiting, _bound(shares))
 
 
 def _bound(shares: list[float]) -> str:

@@ -20,6 +20,8 @@ from azcaffe.errors import AzcaffeError
 NAMESPACE = "azcaffe"
 LOCAL_STORE = 256 * 2**20
 """Bytes of the object store of a cluster made here: some generations of weights and the results on their way."""
+STARTS = 3
+"""Tries to start one: Ray allows 30 seconds for it, which a machine under load may need."""
 
 _ADDRESS = re.compile(r"(auto|local|(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5}))")
 
@@ -96,16 +98,20 @@ def attach(address: str, cpus: int = 1) -> Cluster:
         options |= {"include_dashboard": False}
     else:
         options["address"] = address
-    try:
-        with _own_signals():
-            ray.init(**options)
-    except ConnectionError as problem:
-        raise ClusterError(_no_cluster(address, problem)) from None
-    except Exception as problem:  # of another version, say; too slow a start raises a bare Exception
-        with _own_signals(), contextlib.suppress(Exception):
-            ray.shutdown()  # what had started already
-        text = " ".join(str(problem).split())
-        raise ClusterError(f"the Ray cluster {address} cannot be used: {text[:400]}") from None
+    for left in range(STARTS - 1, -1, -1):
+        try:
+            with _own_signals():
+                ray.init(**options)
+            break
+        except ConnectionError as problem:
+            raise ClusterError(_no_cluster(address, problem)) from None
+        except Exception as problem:  # of another version, say; too slow a start raises a bare Exception
+            with _own_signals(), contextlib.suppress(Exception):
+                ray.shutdown()  # what had started already
+            if left and "timed out during startup" in str(problem):
+                continue
+            text = " ".join(str(problem).split())
+            raise ClusterError(f"the Ray cluster {address} cannot be used: {text[:400]}") from None
     _silence()
     return Cluster(ray, address)
 
