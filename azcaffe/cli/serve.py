@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         RunShelf(args.runs),
         EngineLimits(max_simulations=args.max_simulations, max_seconds=args.max_seconds),
         SessionStore(args.max_games, args.expiry * 60.0),
-        args.allow_host,
+        [*args.allow_host, args.host],
     )
     listener = _listen(args.host, args.port)
     logging.basicConfig(format="azcaffe: %(message)s", level=logging.INFO if args.verbose else logging.WARNING)

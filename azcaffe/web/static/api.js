@@ -10,6 +10,7 @@ export class Problem extends Error {
 
 async function call(method, path, body, signal) {
   let response;
+  let answer = null;
   try {
     response = await fetch(`/api${path}`, {
       method,
@@ -17,13 +18,12 @@ async function call(method, path, body, signal) {
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,
     });
+    if (response.headers.get("content-type")?.startsWith("application/json")) answer = await response.json();
   } catch (reason) {
     if (reason.name === "AbortError") throw reason;
     throw new Problem(0, "The server does not answer.");
   }
-  if (response.status === 204) return null;
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(response.status, answer.detail ?? `The server answered ${response.status}.`);
+  if (!response.ok) throw new Problem(response.status, answer?.detail ?? `The server answered ${response.status}.`);
   return answer;
 }
 

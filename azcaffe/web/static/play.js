@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: AGPL-3.0-or-later
 // The game in progress: whose turn it is, what is shown, and what the buttons do.
 
-import { $, h, store, toast, gameTitle, sides, signed } from "./dom.js";
+import { $, store, toast, gameTitle, sides, signed } from "./dom.js";
 import { api } from "./api.js";
-import { Board, mark, spoken } from "./board.js";
+import { Board, spoken } from "./board.js";
 import { Chart } from "./chart.js";
 import { NewGame, fillStrengths } from "./newgame.js";
 import { AnalysisTable } from "./analysis.js";
+import { drawLegend, drawMoves, drawPlayers, drawValue } from "./panels.js";
 
 const SHOW = ["policy", "visits", "value", "chart"];
 const WATCH_PAUSE = 700;
@@ -116,12 +117,24 @@ export class Play {
       this.analyse();
       return;
     }
-    if (this.paused) return;
+    if (this.paused) {
+      this.analyse();
+      return;
+    }
+    if (this.replying === epoch) return; // under way already: paused and gone on meanwhile
+    this.replying = epoch;
     this.busy = true;
     this.draw();
     this.say(`${this.said ?? ""} ${this.game.human === "none" ? "" : `${this.machine} is thinking.`}`.trim() || `${this.machine} plays itself.`);
     await new Promise((done) => { setTimeout(done, this.game.human === "none" && this.ply ? WATCH_PAUSE : REPLY_PAUSE); });
-    if (epoch !== this.epoch || this.paused) return;
+    if (epoch !== this.epoch) return;
+    if (this.paused) {
+      this.replying = null;
+      this.busy = false;
+      this.draw();
+      this.analyse();
+      return;
+    }
     try {
       const { game, analysis } = await api.reply(this.game.id, this.ply, this.simulations, this.variety && this.ply < 4);
       if (epoch !== this.epoch) return;
@@ -201,14 +214,10 @@ export class Play {
   }
 
   setPaused(paused) {
-    this.paused = paused;
+    this.paused = paused; // a move that is being thought about still comes
     this.draw();
-    if (paused) {
-      this.epoch += 1;
-      this.busy = false;
-      this.say("Paused.");
-      this.analyse();
-    } else this.proceed();
+    if (paused) this.say("Paused.");
+    else this.proceed();
   }
 
   lookAt(ply) {
@@ -247,6 +256,7 @@ export class Play {
 
   fail(problem) {
     this.busy = false;
+    this.replying = null;
     toast(problem.message);
     if (this.game) this.draw();
     if (problem.status === 404 && this.game) this.say("This game has expired. Start a new one.");
@@ -305,89 +315,11 @@ export class Play {
     for (const [id, off] of [["first", view === 0], ["back", view === 0], ["forward", atEnd], ["last", atEnd]]) $(id).disabled = off;
     $("resume").hidden = atEnd;
     for (const id of ["policy", "visits"]) $(`show-${id}`).disabled = id === "policy" && !this.net.policy;
-    this.drawPlayers();
-    this.drawValue(position, analysis);
-    this.drawMoves();
-    this.drawLegend();
+    drawPlayers(this);
+    drawValue(this, position, analysis);
+    drawMoves(this);
+    drawLegend(this);
     $("analysis-card").hidden = !analysis;
     if (analysis) this.table.show(analysis, game.kind);
-  }
-
-  drawPlayers() {
-    const names = sides(this.game.kind);
-    const chips = [1, -1].map((side) => {
-      const active = !this.game.over && this.toMove === side;
-      const won = this.game.over && this.game.winner === side;
-      const who = this.isHuman(side) ? (this.game.human === "both" ? names[side] : "You") : this.net.title;
-      const stone = { grid: () => mark(side), text: () => (side === 1 ? "1" : "2") }[this.game.kind]?.() ?? "";
-      return h("div", { class: `player ${active ? "active" : ""} ${won ? "won" : ""}` },
-        h("span", { class: `token ${this.game.kind} stone ${side === 1 ? "one" : "two"}`, "aria-hidden": "true" }, stone),
-        h("span", { class: "who" }, who),
-        active && !this.isHuman(side) && this.busy ? h("span", { class: "dots", "aria-label": "thinking" }, h("i"), h("i"), h("i")) : null);
-    });
-    $("players").replaceChildren(...chips);
-    $("game-title").textContent = gameTitle(this.game.game);
-  }
-
-  drawValue(position, analysis) {
-    const value = this.game.over && this.view === this.ply ? this.game.winner : analysis?.value ?? this.lastValue(position.ply);
-    const bar = $("valuebar");
-    bar.hidden = !this.show.value;
-    bar.style.setProperty("--value", ((value ?? 0) + 1) / 2);
-    bar.classList.toggle("unknown", value === null || value === undefined);
-    bar.dataset.kind = this.game.kind;
-    const names = sides(this.game.kind);
-    const number = value ?? 0;
-    bar.setAttribute("aria-valuenow", number.toFixed(2));
-    bar.setAttribute("aria-valuetext", value === null || value === undefined ? "unknown" : `${signed(number)} for ${spoken(names[1])}`);
-    bar.title = value === null || value === undefined ? "" : `Expected result for ${names[1]}: ${signed(number)}`;
-    $("chart-card").hidden = !this.show.chart;
-    if (!this.show.chart) return;
-    const known = this.game.positions.map(({ ply, value: at }) => [ply, this.analyses.get(ply)?.value ?? at]).filter(([, at]) => at !== null);
-    this.chart.options.label = `Value for ${spoken(names[1])} over the game`;
-    this.chart.options.right = Math.max(6, this.ply);
-    this.chart.show([{ name: `for ${names[1]}`, class: "first", x: known.map(([ply]) => ply), y: known.map(([, at]) => at), dots: true }], this.view);
-  }
-
-  /** The newest value known at or before `ply`: while the net thinks, the bar rests where it was. */
-  lastValue(ply) {
-    for (let at = ply; at >= 0; at -= 1) {
-      const value = this.analyses.get(at)?.value ?? this.game.positions[at].value;
-      if (value !== null) return value;
-    }
-    return null;
-  }
-
-  drawMoves() {
-    const { positions, kind } = this.game;
-    $("no-moves").hidden = positions.length > 1;
-    const list = $("moves");
-    const labels = positions.slice(1).map(({ ply, move }) =>
-      `Move ${ply}, ${spoken(sides(kind)[positions[ply - 1].to_move])}: ${move}`);
-    // Items that stay are kept, so that a focus on one of them is too.
-    const same = labels.findIndex((label, at) => list.children[at]?.firstChild.getAttribute("aria-label") !== label);
-    while (list.children.length > (same < 0 ? labels.length : same)) list.lastChild.remove();
-    for (const { ply, move } of positions.slice(list.children.length + 1)) {
-      list.append(h("li", {}, h("button", {
-        type: "button", class: positions[ply - 1].to_move === 1 ? "one" : "two", "aria-label": labels[ply - 1],
-        onclick: () => this.lookAt(ply),
-      }, h("span", { "aria-hidden": "true" }, h("small", {}, ply), move.replace("column ", "")))));
-    }
-    [...list.children].forEach(({ firstChild: button }, at) => {
-      if (at + 1 === this.view) button.setAttribute("aria-current", "step");
-      else button.removeAttribute("aria-current");
-    });
-    const current = list.querySelector("[aria-current]");
-    if (current) list.scrollTop = current.offsetTop - list.clientHeight / 2;
-  }
-
-  drawLegend() {
-    const policy = this.show.policy && this.net.policy && !this.game.over;
-    const visits = this.show.visits && !this.game.over && this.simulations > 0;
-    $("legend").hidden = !(policy || visits);
-    $("legend").replaceChildren(
-      policy ? h("span", {}, h("i", { class: "key heat-key" }), "net's policy, darker is likelier") : "",
-      visits ? h("span", {}, h("i", { class: "key share-key" }), "share of the search's visits") : "",
-    );
   }
 }
