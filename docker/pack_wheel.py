@@ -36,9 +36,10 @@ def metadata_files(tree: Path, name: str, version: str, tag: str, numpy_major: i
     folder = f"{name}-{version}.dist-info"
     # Built against NumPy 2 an extension also runs with 1.x; the other way round it does not.
     numpy = "numpy>=1.24" if numpy_major >= 2 else "numpy>=1.24,<2"
-    requirements = [numpy, "protobuf>=4.21,<4.22", "scikit-image", "six"]
+    requirements = [numpy, "protobuf>=4.21,<4.22", "six", "scikit-image; extra == 'images'"]
     metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", "Summary: CPU Caffe with pycaffe"]
-    metadata += ["License: BSD-2-Clause", *(f"Requires-Dist: {requirement}" for requirement in requirements)]
+    metadata += ["License: BSD-2-Clause", "Provides-Extra: images"]
+    metadata += [f"Requires-Dist: {requirement}" for requirement in requirements]
     wheel = ["Wheel-Version: 1.0", "Generator: azcaffe pack_wheel.py", "Root-Is-Purelib: false", f"Tag: {tag}"]
     files = {f"{folder}/METADATA": "\n".join(metadata) + "\n", f"{folder}/WHEEL": "\n".join(wheel) + "\n"}
     licence = tree / "LICENSE"

@@ -61,7 +61,7 @@ command -v "$python" >/dev/null || fail "there is no Python at $python: unset PY
   fail "$python is Python $("$python" -c 'import platform; print(platform.python_version())'): azcaffe needs 3.10 or newer, set PYTHON to one"
 if [ -n "$system" ] || grep -qs 'include-system-site-packages = true' "$venv/pyvenv.cfg"; then
   system=1
-  need_packages "Python" python3 python3-venv python3-setuptools python3-wheel python3-numpy python3-protobuf python3-skimage python3-six
+  need_packages "Python" python3 python3-venv python3-setuptools python3-wheel python3-numpy python3-protobuf python3-six
 fi
 wanted=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 if [ -e "$venv" ] && [ "$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" != "$wanted" ]; then
