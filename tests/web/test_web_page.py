@@ -203,7 +203,9 @@ def test_watching_and_pausing(page: Page) -> None:
     page.new("tictactoe", "none", "rollouts", height=3, width=3, connect=3)
     page.until(lambda: len(page.moves) >= 2)
     page.id("pause").click()
+    page.until(lambda: page.id("board").get_attribute("aria-busy") == "false")  # a move under way still comes
     stopped = len(page.moves)
+    assert "Go on" in page.id("pause").text
     time.sleep(1.5)
     assert len(page.moves) == stopped
     page.id("pause").click()
