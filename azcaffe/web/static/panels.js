@@ -77,7 +77,7 @@ export function drawLegend(play) {
   const visits = play.show.visits && !play.game.over && play.simulations > 0;
   $("legend").hidden = !(policy || visits);
   $("legend").replaceChildren(
-    policy ? h("span", {}, h("i", { class: "key heat-key" }), "net's policy, darker is likelier") : "",
+    policy ? h("span", {}, h("i", { class: "key heat-key" }), "net's policy: stronger is likelier") : "",
     visits ? h("span", {}, h("i", { class: "key share-key" }), "share of the search's visits") : "",
   );
 }
