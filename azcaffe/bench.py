@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """How fast self-play runs, as ratios to bare `caffe.Net` forwards measured in the same minutes.
 
-A rate is the median over repeats; the repeats of all measures are interleaved, so a machine that slows down slows them all, and
-a ratio is the median of the repeats' own ratios. Every measure does a fixed piece of work and returns how much of it a second.
+A rate is the median over repeats; the repeats of all measures are interleaved, so a machine that slows down slows
+them all, and a ratio is the median of the repeats' own ratios. Every measure does a fixed piece of work and returns
+how much of it
+a second.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
 import numpy as np
 
@@ -172,7 +175,7 @@ class Crew:
             process.join()
 
 
-def _crew_member(pipe, make: Callable[..., Measure], args: tuple) -> None:  # noqa: ANN001 - a Connection, private type
+def _crew_member(pipe: Connection, make: Callable[..., Measure], args: tuple) -> None:
     measure = make(*args)
     pipe.send(None)
     try:

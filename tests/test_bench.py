@@ -24,7 +24,8 @@ def test_repeats_are_interleaved_and_progress_is_told() -> None:
 
 
 def test_a_bar_is_judged_by_the_median_of_the_repeats_ratios() -> None:
-    # Ratios 0.5, 2, 1: their median is 1, whereas the ratio of the medians would be 20 / 20 too only by chance of order.
+    # Ratios 0.5, 2, 1: their median is 1, whereas the ratio of the medians would be 20 / 20 too only by chance of
+    # order.
     rates = {"ours": [5.0, 40.0, 30.0], "bare": [10.0, 20.0, 30.0]}
     assert bench.judge(Bar("x", "ours", "bare", 1.0), rates).passed
     assert bench.judge(Bar("x", "ours", "bare", 1.0), rates).value == 1.0

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Measure speed against bare Caffe.
 
-The bars are ratios to forwards of the bare `caffe.Net` measured between them, on the 6x6 two-block net, BLAS on one thread.
-Run it on an idle machine; it takes some minutes. --growth shows how cost grows with games, playouts, board and blocks.
+The bars are ratios to forwards of the bare `caffe.Net` measured between them, on the 6x6 two-block net, BLAS on one
+thread. Run it on an idle machine; it takes some minutes. --growth shows how cost grows with games, playouts, board
+and blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import time
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +35,8 @@ EXAMPLE = "azcaffe bench --repeats 5 --json bench.json"
 
 CACHE = 200_000
 MEMORY_LIMIT = 1.5e9
+GAMES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+PLAYOUTS = (25, 50, 100, 200, 400, 800, 1600)
 
 BARS = (
     Bar("self-play, 128 games, cache off / bare forwards", "self-play, cache off", "bare forwards", 0.94),
@@ -98,7 +101,8 @@ def bars(args: argparse.Namespace, folder: Path) -> dict:
     memory = watch_memory(crew, args.memory_minutes)
     crew.close()
     verdicts = [bench.judge(bar, rates) for bar in BARS]
-    verdicts.append(Verdict(Bar("memory of a self-play process, GB", "memory", None, MEMORY_LIMIT / 1e9), memory[-1] / 1e9,
+    verdicts.append(Verdict(Bar("memory of a self-play process, GB", "memory", None, MEMORY_LIMIT / 1e9), memory[-1] /
+    1e9,
                             memory[-1] <= MEMORY_LIMIT))  # fmt: skip
     print_rates(rates)
     print_verdicts(verdicts)
@@ -119,18 +123,18 @@ def growth(args: argparse.Namespace, folder: Path) -> dict:
     """Playouts/s and microseconds a playout as one thing grows; print and return the tables."""
     six = TicTacToe(6, 6, 4)
     nets = {blocks: NetEvaluator(six, net_file(folder, six, blocks), None) for blocks in (1, 2, 5, 10)}
-    tables: dict[str, list[tuple[str, Callable[[], int]]]] = {
-        "games in lockstep": [
-            (str(n), lambda n=n: bench.lockstep(six, nets[2], n, max(25, min(400, 12800 // n)), 1))
-            for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-        ],
-        "playouts a move": [(str(n), lambda n=n: bench.lockstep(six, nets[2], 32, n, 1)) for n in (25, 50, 100, 200, 400, 800, 1600)],
-        "board": [(label, lambda g=g, e=e: bench.lockstep(g, e, 64, 50, 1)) for label, g, e in boards(folder)],
-        "blocks": [(str(n), lambda e=e: bench.lockstep(six, e, 64, 50, 1)) for n, e in nets.items()],
-    }  # fmt: skip
+
+    def work(evaluate: NetEvaluator, game: Game, games: int, simulations: int) -> Measure:
+        return lambda: bench.timed(lambda: bench.lockstep(game, evaluate, games, simulations, 1))
+
+    tables: dict[str, dict[str, Measure]] = {
+        "games in lockstep": {str(n): work(nets[2], six, n, max(25, min(400, 12800 // n))) for n in GAMES},
+        "playouts a move": {str(n): work(nets[2], six, 32, n) for n in PLAYOUTS},
+        "board": {label: work(evaluate, game, 64, 50) for label, game, evaluate in boards(folder)},
+        "blocks": {str(n): work(evaluate, six, 64, 50) for n, evaluate in nets.items()},
+    }
     report: dict[str, dict[str, float]] = {}
-    for title, rows in tables.items():
-        measures = {label: (lambda work=work: bench.timed(work)) for label, work in rows}
+    for title, measures in tables.items():
         with progress_from_args(args, title, args.repeats * len(measures)) as progress:
             rates = bench.interleaved(measures, args.repeats, progress.update)
         report[title] = {label: bench.figure(values).median for label, values in rates.items()}
@@ -159,8 +163,7 @@ def net_file(folder: Path, game: Game, blocks: int) -> Path:
 def solver_file(folder: Path, model: Path) -> Path:
     """A solver with the published settings for `model`."""
     path = folder / "solver.prototxt"
-    write_solver(SolverSpec(net=model.name, snapshot_prefix=model.stem), path)
-    return path
+    return write_solver(SolverSpec(snapshot_prefix=model.stem), path, model)
 
 
 def crew_measure(game_name: str, model: str, games: int, simulations: int) -> Measure:
@@ -185,8 +188,6 @@ def train(solver: Solver, game: Game, steps: int) -> int:
 
 def watch_memory(crew: Crew, minutes: int) -> list[int]:
     """Peak memory of a self-play process, after the bench and then once a minute of work."""
-    import time
-
     seen = [crew.memory()]
     for _ in range(minutes):
         until = time.monotonic() + 60

@@ -32,12 +32,16 @@ class Descent(NamedTuple):
     leaf_child: NDArray[np.int32]
 
 
-def descend(tree: Tree, roots: NDArray[np.intp], select: Select, root_actions: NDArray[np.intp] | None = None) -> Descent:
+def descend(
+    tree: Tree, roots: NDArray[np.intp], select: Select, root_actions: NDArray[np.intp] | None = None
+) -> Descent:
     """Walk down from `roots` (n,) rows; `root_actions` (n,), where given, replaces the rule at the root."""
     child_of = tree.child.reshape(-1)
     everyone = np.arange(len(roots))
-    all_rows, all_actions, all_trees = [], [], []
-    ends = []
+    all_rows: list[NDArray[np.intp]] = []
+    all_actions: list[NDArray[np.intp]] = []
+    all_trees: list[NDArray[np.intp]] = []
+    ends = []  # (trees, rows, actions, child) of the ways that ended at one level
     rows, top, walking = roots, roots, everyone
     while True:
         actions = select(tree, rows) if root_actions is None or all_rows else root_actions
@@ -61,7 +65,6 @@ def descend(tree: Tree, roots: NDArray[np.intp], select: Select, root_actions: N
         leaf_rows, leaf_actions, leaf_child = ends[0][1:]
     else:
         order = np.concatenate([trees for trees, *_ in ends]).argsort()
-        leaf_rows, leaf_actions, leaf_child = (np.concatenate(parts)[order] for parts in list(zip(*ends, strict=True))[1:])
-    return Descent(
-        np.concatenate(all_rows), np.concatenate(all_actions), np.concatenate(all_trees), leaf_rows, leaf_actions, leaf_child
-    )
+        _, leaf_rows, leaf_actions, leaf_child = (np.concatenate(parts)[order] for parts in zip(*ends, strict=True))
+    rows, actions, trees = (np.concatenate(parts) for parts in (all_rows, all_actions, all_trees))
+    return Descent(rows, actions, trees, leaf_rows, leaf_actions, leaf_child)

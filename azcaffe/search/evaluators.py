@@ -23,14 +23,15 @@ class UniformEvaluator:
         self._num_actions = game.num_actions
 
     def __call__(self, states: State, slots: NDArray[np.intp]) -> tuple[Priors, Values]:
-        return np.full((len(states), self._num_actions), 1 / self._num_actions, np.float32), np.zeros(len(states), np.float32)
+        count = len(states)
+        return np.full((count, self._num_actions), 1 / self._num_actions, np.float32), np.zeros(count, np.float32)
 
 
 class RolloutEvaluator:
     """Equal priors; the value is the result of one game of random moves from the position.
 
-    With it the engine is plain Monte Carlo tree search. Each slot draws from the generator that the search was reset with,
-    so a game's roll-outs do not depend on its neighbours.
+    With it the engine is plain Monte Carlo tree search. Each slot draws from the generator that the search was reset
+    with, so a game's roll-outs do not depend on its neighbours.
     """
 
     BLOCK = 64

@@ -15,13 +15,15 @@ from azcaffe.search.tree import TERMINAL, UNVISITED, Tree
 Evaluate = Callable[[State, NDArray[np.intp]], tuple[NDArray[np.float32], NDArray[np.float32]]]
 """`evaluate(states (B), slots (B,)) -> priors (B, A) float32, values (B,) float32`.
 
-Values are for the mover of each position, in [-1, 1]. Priors need not be masked. `slots` says which tree asks: only an evaluator
-that draws random numbers looks at it. An evaluator with a method `seed(slots, generators)` is given the games' own streams.
+Values are for the mover of each position, in [-1, 1]. Priors need not be masked. `slots` says which tree asks: only
+an evaluator that draws random numbers looks at it. An evaluator with a method `seed(slots, generators)` is given the
+games' own
+streams.
 """
 
 
 def masked_priors(priors: NDArray[np.float32], legal: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Priors (B, A) over legal moves only, each row summing to 1; uniform where the net left nothing to a legal move."""
+    """Priors (B, A) over legal moves, each row summing to 1; uniform where the net left nothing to a legal move."""
     masked = priors * legal
     total = masked.sum(axis=1, keepdims=True)
     if np.count_nonzero(total) < len(total):

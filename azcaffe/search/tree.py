@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """The search trees of many games, side by side, as a struct of arrays.
 
-Axes: S slots (one tree each), M nodes a tree, A actions. A node lives in row `slot * M + node` of every array; node 0 of a
-tree is its root. Nodes are numbered in the order they are made, so a parent's number is below its children's.
+Axes: S slots (one tree each), M nodes a tree, A actions. A node lives in row `slot * M + node` of every array; node 0
+of a tree is its root. Nodes are numbered in the order they are made, so a parent's number is below its children's.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class Tree:
         self.explore[rows] = self.c_puct * first_visits  # the root of 0 or 1
         self.net_value[rows] = net_value
         self.parent[rows] = parent
-        # No node's game is over, so of a position only these change; ended positions occur at roots alone, through `reset`.
+        # No node's game is over, so of a position only these change; ended positions occur at roots alone, through
+        # `reset`.
         self.states.board[rows] = states.board
         self.states.to_move[rows] = states.to_move
         if states.past.shape[1]:
@@ -106,7 +107,7 @@ class Tree:
         )
 
     def room(self, slots: NDArray[np.intp]) -> int:
-        """How many more nodes fit in the fullest of `slots`; grows the trees where none does (rows move, numbers stay)."""
+        """How many more nodes fit in the fullest of `slots`; where none does, trees grow (rows move, numbers stay)."""
         left = self.nodes - int(self.used[slots].max())
         if left == 0:
             left = self.nodes
@@ -151,8 +152,7 @@ class Tree:
     def _node_arrays(self) -> tuple[NDArray, ...]:
         statistics = (self.score, self.prior, self.visits, self.value_sum, self.child)
         per_node = (self.node_visits, self.explore, self.net_value, self.parent)
-        positions = (self.states.board, self.states.to_move, self.states.over, self.states.winner, self.states.past)
-        return statistics + per_node + positions
+        return statistics + per_node + _columns(self.states)
 
     def _wipe(self, slot: int, keep: int) -> None:
         """Forget all but the first `keep` nodes: `add` relies on zeros in what it does not write."""
@@ -172,11 +172,13 @@ class Tree:
 
         for name in ("score", "prior", "visits", "value_sum", "child", "node_visits", "explore", "net_value", "parent"):
             setattr(self, name, grown(getattr(self, name)))
-        states = self.states
-        self.states = State(*(grown(a) for a in (states.board, states.to_move, states.over, states.winner, states.past)))
+        self.states = State(*(grown(array) for array in _columns(self.states)))
         self.nodes = new
 
 
 def _empty_states(game: Game, rows: int) -> State:
-    one = game.initial(1)
-    return State(*(np.zeros((rows, *a.shape[1:]), a.dtype) for a in (one.board, one.to_move, one.over, one.winner, one.past)))
+    return State(*(np.zeros((rows, *array.shape[1:]), array.dtype) for array in _columns(game.initial(1))))
+
+
+def _columns(states: State) -> tuple[NDArray, ...]:
+    return states.board, states.to_move, states.over, states.winner, states.past

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""A naive search, one node and one game at a time, written from REFERENCE's description alone: the oracle of the engine's tests.
+"""A naive search, one node and one game at a time, written from REFERENCE's description alone: the oracle of the
+engine's tests.
 
 It shares nothing with azcaffe.search; positions come from the game's batch interface with a batch of one.
 """
@@ -30,7 +31,9 @@ class Node:
 class ReferenceSearch:
     """PUCT for one game; `evaluate(state of one) -> (priors (A,), value)` for the mover."""
 
-    def __init__(self, game: Game, evaluate: Callable[[State], tuple[np.ndarray, float]], c_puct: float, original: bool) -> None:
+    def __init__(
+        self, game: Game, evaluate: Callable[[State], tuple[np.ndarray, float]], c_puct: float, original: bool
+    ) -> None:
         self.game, self.evaluate, self.c_puct, self.original = game, evaluate, c_puct, original
 
     def node(self, state: State, visits: int) -> tuple[Node, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""A stand-in for a net in tests of the search: fixed pseudo-random priors and values, a function of the position alone."""
+"""A stand-in for a net in tests of the search: pseudo-random priors and values, a function of the position alone."""
 
 from __future__ import annotations
 

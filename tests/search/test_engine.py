@@ -106,7 +106,7 @@ def test_an_unsearched_move_starts_a_fresh_tree() -> None:
     game = TicTacToe(3, 3, 3)
     search = Search(game, StubNet(game), SearchConfig(simulations=1), 1)
     search.reset([0], game.initial(1), streams(1))
-    assert search.run([0]).visits[0].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0]  # sqrt(0): all scores equal, the lowest move
+    assert search.run([0]).visits[0].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0]  # sqrt(0): all scores equal
     search.advance([0], [8])
     assert search.states([0]).board[0].tolist() == [0] * 8 + [1]
     assert search.run([0]).visits[0].sum() == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""The original program's own outputs: values, masked priors and visit counts of 40 positions with both published nets."""
+"""The original program's own outputs: values, priors and visit counts of 40 positions with both published nets."""
 
 from __future__ import annotations
 
