@@ -39,7 +39,10 @@ CACHE = 200_000
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, in seconds and bytes; `playouts` and `plies` are a game's."""
+    """What was measured, in seconds and bytes; `playouts` and `plies` are a game's.
+
+    Seconds are of the CPU, with BLAS on one thread those of an idle machine: other work at the time does not count.
+    """
 
     game: float
     result: float
@@ -139,9 +142,9 @@ def _measure(game: Game, args: argparse.Namespace) -> Measured:
         search = SearchConfig(args.simulations, noise_epsilon=0.25)
         net = CachedEvaluator(NetEvaluator(game, model, None, encoding), game, CACHE)
         playouts: list[int] = []
-        began = time.perf_counter()
+        began = time.process_time()
         games = list(play_games(game, net, search, SelfPlayConfig(), 0, range(args.measure_games), 0, playouts.append))
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         progress.update(1, "games")
         packed = pack_results(games)
         take = _timed(lambda: _take_in(packed, game)) / len(games)
@@ -155,9 +158,9 @@ def _measure(game: Game, args: argparse.Namespace) -> Measured:
 
 
 def _timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     work()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def _take_in(packed: bytes, game: Game) -> None:

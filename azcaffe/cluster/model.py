@@ -186,8 +186,10 @@ def _bound(shares: list[float]) -> str:
 
 
 def fitting_plan(actors: int, plan: Plan) -> Plan:
-    """`plan` for so many actors, with rounds as large as `azcaffe train --cluster` makes them."""
-    return replace(plan, actors=actors, games_per_round=plan.lockstep * -(-actors // max(1, plan.lag)))
+    """`plan` for so many actors, with rounds as `azcaffe train --cluster` makes them; small ones run longer."""
+    jobs = -(-actors // max(1, plan.lag))
+    cycles = max(plan.cycles, 100 // jobs)
+    return replace(plan, actors=actors, games_per_round=plan.lockstep * jobs, cycles=cycles)
 
 
 def limits(plan: Plan, costs: Costs) -> dict[str, float]:
