@@ -10,6 +10,8 @@ _TIC_TAC_6_4 = SolverSpec(snapshot_prefix="net_tic_tac_6_4")
 # What `azcaffe train --quick` uses, tuned for 12,000 steps in minutes.
 _TIC_TAC_3_3 = SolverSpec(base_lr=0.05, stepsize=4000, display=500, snapshot=2000)
 
+_OTHELLO_6 = SolverSpec(stepsize=4000, snapshot=500)
+
 _NETS = {
     "net_tic_tac_6_4_1_res_block": NetSpec(6, 6, 36, blocks=1, name="TicTac_6_4_1_res_block"),
     "net_tic_tac_6_4_2_res_block": NetSpec(6, 6, 36, blocks=2, name="TicTac_6_4_2_res_block"),
@@ -18,12 +20,14 @@ _NETS = {
         3, 3, 9, blocks=2, channels=32, value_units=64, filler="xavier", name="TicTac_3_3_2_res_block"
     ),
     "net_connect_6_7_4_2_res_block": NetSpec(6, 7, 7, blocks=2, name="Connect_6_7_4_2_res_block"),
+    "net_othello_6_2_res_block": NetSpec(6, 6, 37, blocks=2, filler="xavier", name="Othello_6_2_res_block"),
 }
 _SOLVERS = {
     "solver_tic_tac_6_4": (_TIC_TAC_6_4, "net_tic_tac_6_4_2_res_block"),
     "solver_tic_tac_6_4_batch_norm": (_TIC_TAC_6_4, "net_tic_tac_6_4_batch_norm"),
     "solver_tic_tac_3_3": (_TIC_TAC_3_3, "net_tic_tac_3_3_2_res_block"),
     "solver_connect_6_7_4": (_TIC_TAC_6_4, "net_connect_6_7_4_2_res_block"),
+    "solver_othello_6": (_OTHELLO_6, "net_othello_6_2_res_block"),
 }
 
 
