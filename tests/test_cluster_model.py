@@ -30,7 +30,7 @@ def test_one_actor_plays_without_pause() -> None:
 def test_actors_multiply_until_the_trainer_is_full() -> None:
     # A step takes 50 ms, a game 10 steps: two games a second and no more, however many actors there are.
     costs = replace(EXACT, step=0.05)
-    for actors, games, bound in ((1, 1.0, "actors"), (64, 2.0, "trainer"), (1000, 2.0, "trainer")):
+    for actors, games, bound in ((1, 1.0, "actors"), (64, 2.0, "trainer"), (256, 2.0, "trainer")):
         outcome = simulate(fitting_plan(actors, replace(PLAN, steps_per_game=10.0)), costs)
         assert outcome.games == pytest.approx(games, rel=0.03)
         assert outcome.bound == bound
