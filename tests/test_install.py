@@ -83,7 +83,7 @@ class Machine:
 
     def builder(self) -> Machine:
         """All packages installed, a compiler that takes no time."""
-        for name in ("cmake", "strip", "objdump", "ldd", "apt-get"):
+        for name in ("cmake", "strip", "objdump", "ldd", "apt-get", "patch"):
             self.stand_in(name)
         self.stand_in("dpkg-query", "printf installed")
         self.stand_in("ninja", NINJA)
@@ -334,7 +334,8 @@ def test_training_goes_on_where_it_was_stopped(checkout: Path, script: str) -> N
     folder = Path(fresh[fresh.index("--output_dir") + 1])
     assert folder.parent == checkout / "runs"
     assert fresh[-1] == "--workers=1"
-    (folder / "checkpoints" / "iter_1000").mkdir(parents=True)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
     assert launch(checkout, script, "--workers=1") == ["train", "--resume", str(folder), "--workers=1"]
     assert launch(checkout, script, "--resume", "x") == ["train", "--resume", "x"]
     elsewhere = launch(checkout, script, "--output-dir=x")
