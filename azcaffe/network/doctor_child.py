@@ -35,7 +35,7 @@ def loaded_libraries() -> list[str]:
 
 def describe_blas(paths: list[str]) -> dict[str, Any] | None:
     """The BLAS that Caffe is linked to (NumPy's own lies in another folder): name, kernel, threads."""
-    for path in paths:
+    for path in sorted(paths, key=lambda path: "libopenblas" not in path):  # Debian's NumPy loads its libblas.so.3 too
         known = re.search(r"openblas|mkl_rt|atlas|libblas", os.path.basename(path))
         if not known or "numpy" in path or "scipy" in path:
             continue
