@@ -37,7 +37,7 @@ def same(a: Samples, b: Samples) -> bool:
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 30) | st.none(), st.integers(1, 6) | st.none())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_holds_what_a_list_would_hold(lengths: list[int], max_positions: int | None, max_games: int | None) -> None:
     if max_positions is None and max_games is None:
         return

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from azcaffe.checkpoint import latest_checkpoint
+from azcaffe.cli.main import main
 from azcaffe.cli.parser import CommandParser
 from azcaffe.cli.train import Connection, _options, add_arguments
 from azcaffe.games.registry import make_game
@@ -221,7 +222,9 @@ def test_rounds_fit_the_workers(words: str, expected: tuple[int, int, int]) -> N
     assert (options["games_per_round"], options["lag"], options["lockstep"]) == expected
 
 
-def test_mistakes_are_told_in_one_line(unbroken: Path, solver: Path, tmp_path: Path) -> None:
+def test_mistakes_are_told_in_one_line(
+    unbroken: Path, solver: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     new = ("--solver", solver, "--output-dir", tmp_path / "run")
     for words, message in (
         (("--output-dir", unbroken, "--solver", solver, "--board-size=3"), "holds a run already"),
@@ -236,7 +239,8 @@ def test_mistakes_are_told_in_one_line(unbroken: Path, solver: Path, tmp_path: P
         ((*new, "--board-size=3", "--log-file", solver), "exists, and its lines belong to another run"),
         (("--train=0",), "azcaffe test"),
     ):
-        _, err = train(*words, code=2)
+        assert main(["train", *map(str, words)]) == 2
+        err = capsys.readouterr().err
         assert message in err and len(err.strip().splitlines()) == 1, err
     assert not (tmp_path / "run" / "config.json").exists()
 
