@@ -22,9 +22,9 @@ if kill -TERM "$trainer" 2>/dev/null; then
 else
   wait "$trainer"
 fi
-weights=$(find "$run/checkpoints" "$run/weights" -name '*.caffemodel' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-)
+weights=$(find "$run" -name '*.caffemodel' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-)
 [ -n "$weights" ] || { echo "check_image.sh: training left no weights in $run" >&2; exit 1; }
-launch/test_tictactoe.sh --board_size=3 --aligned_to_win=3 --model_file="$(find "$run" -name '*.prototxt' -not -name '*solver*' | head -n 1)" \
+launch/test_tictactoe.sh --board_size=3 --aligned_to_win=3 --model_file="$(find "$run" -maxdepth 1 -name '*.prototxt' -not -name 'solver*')" \
   --trained_weights="$weights" --test_mode=Random --num_test=20 --num_playouts=25
 
 launch/test.sh "$@"
