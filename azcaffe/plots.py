@@ -114,7 +114,7 @@ def plot_elo(report: Path, output: Path, title: str | None = None) -> None:
         )  # fmt: skip
     for number, row in enumerate(fixed, len(curves)):
         axes.axhline(row.elo, color=COLOURS[number], linestyle=DASHES[number], linewidth=1.3, label=row.name)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    figure.legend(**_outside("right upper"), frameon=False, fontsize=9)
     if title:
         figure.suptitle(title, fontsize=12, color=INK)
     _save(figure, output)
@@ -204,7 +204,23 @@ def _legend(figure: Figure, names: Sequence[str], title: str | None) -> None:
         figure.suptitle(title or names[0], fontsize=12, color=INK)
     if len(names) > 1:
         handles = figure.axes[0].get_legend_handles_labels()[0]
-        figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(names)), frameon=False, fontsize=10)
+        place = _outside("upper center")
+        figure.legend(handles, names, **place, ncols=min(4, len(names)), frameon=False, fontsize=10)
+
+
+def _outside(side: str) -> dict[str, Any]:
+    """Where a legend beside the panels goes: Matplotlib 3.7 makes room for it, before that it lies beyond the edge."""
+    if _matplotlib_version() >= (3, 7):
+        return {"loc": f"outside {side}"}
+    if side == "right upper":
+        return {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    return {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+
+
+def _matplotlib_version() -> tuple[int, ...]:
+    import matplotlib
+
+    return tuple(int(part) for part in matplotlib.__version__.split(".")[:2])
 
 
 def _save(figure: Figure, output: Path) -> None:
@@ -213,4 +229,4 @@ def _save(figure: Figure, output: Path) -> None:
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "azcaffe", "svg.fonttype": "none"}):
-        figure.savefig(output, metadata=metadata)
+        figure.savefig(output, metadata=metadata, bbox_inches=None if _matplotlib_version() >= (3, 7) else "tight")
