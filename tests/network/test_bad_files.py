@@ -213,20 +213,21 @@ def test_files_of_another_kind(case: str, wanted: str, game: Game, good: Path, t
 
 
 @pytest.fixture
-def not_root() -> Iterator[None]:
-    """Root may read everything: be nobody for the test."""
+def unreadable(tmp_path: Path) -> Iterator[Path]:
+    """A file that may not be read. Root may read everything: be nobody for the test."""
+    path = tmp_path / "net.prototxt"
+    path.touch(mode=0)
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
-    yield
+    yield path
     if root:
         os.seteuid(0)
 
 
-def test_unreadable_file(tmp_path: Path, not_root: None) -> None:
-    path = tmp_path / "net.prototxt"
+def test_unreadable_file(unreadable: Path) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
-        read_model(path)
+        read_model(unreadable)
     with pytest.raises(ModelError, match="cannot be read"):
         read_model("a\0b")
 
