@@ -298,6 +298,8 @@ class Trainer:
 
     def _restore(self, found: Checkpoint) -> None:
         path, state, config = found.path, found.state, self.config
+        for unfinished in self.folder.weights.glob(".*.caffemodel.*"):  # what a kill in the middle of a write leaves
+            unfinished.unlink()
         try:
             if self.solver.iteration != state["iteration"]:
                 raise CheckpointError(

@@ -321,3 +321,13 @@ def _running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_snapshot_that_a_kill_left_half_written_is_cleared_away(solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(*SMALL, "--num-game=12", "--num-test=0", "--solver", solver, "--output-dir", folder)
+    whole = weights(folder)
+    (folder / "weights" / ".tiny_iter_150.caffemodel.kuusd3i3").write_bytes(b"half")
+    train("--resume", folder, "--num-game=16")
+    assert whole.items() <= weights(folder).items()
+    assert not list((folder / "weights").glob(".*"))
