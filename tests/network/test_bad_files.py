@@ -216,7 +216,8 @@ def test_files_of_another_kind(case: str, wanted: str, game: Game, good: Path, t
 def unreadable(tmp_path: Path) -> Iterator[Path]:
     """A file that may not be read. Root may read everything: be nobody for the test."""
     path = tmp_path / "net.prototxt"
-    path.touch(mode=0)
+    path.write_text("layer { }")
+    path.chmod(0)
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
