@@ -97,6 +97,7 @@ if [ -n "$dev" ]; then
     pip_install "pytest hypothesis ruff mypy" pytest hypothesis ruff mypy types-protobuf schemathesis selenium
     (pip_install "open_spiel" open_spiel) || say "without open_spiel the tests of its games are skipped"
     (pip_install "Ray" 'ray>=2.40') || say "without Ray the tests of a cluster are skipped"
+    (pip_install "bitbully" bitbully) || say "without bitbully the tests of the perfect solver are skipped"
     (need_packages "tests of the page" chromium chromium-driver) || say "without a browser the tests of the page are skipped"
   fi
   echo "$id dev" >>"$stamp"

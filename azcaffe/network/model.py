@@ -109,7 +109,9 @@ def _inference_net(net: Any, source: str) -> Any:
     prune(test, (VALUE, POLICY))
     sources = [layer for layer in test.layer if not layer.bottom]
     if not any(INPUT in layer.top for layer in sources):
-        raise ModelError(f"{source}: {VALUE} and {POLICY} do not depend on {INPUT}")
+        lost = [(layer.name, bottom) for layer in test.layer for bottom in layer.bottom if bottom not in made]
+        why = f": layer {lost[0][0]!r} takes {lost[0][1]!r}, which no layer makes" if lost else ""
+        raise ModelError(f"{source}: {VALUE} and {POLICY} do not depend on {INPUT}{why}")
     for layer in sources:
         if layer.type == "Input" and list(layer.top) != [INPUT]:
             prune_input(layer)

@@ -331,3 +331,19 @@ def test_a_snapshot_that_a_kill_left_half_written_is_cleared_away(solver: Path, 
     train("--resume", folder, "--num-game=16")
     assert whole.items() <= weights(folder).items()
     assert not list((folder / "weights").glob(".*"))
+
+
+def test_a_net_that_goes_bad_stops_the_run_and_loses_nothing(solver: Path, tmp_path: Path) -> None:
+    # R01: a convolution whose bottom does not exist. One line, no abort, and what self-play made is still there.
+    folder = tmp_path / "run"
+    train(*SMALL, "--num-game=12", "--num-test=0", "--solver", solver, "--output-dir", folder)
+    kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+    net = folder / "tiny.prototxt"
+    good = net.read_text()
+    net.write_text(good.replace('bottom: "input_data"', 'bottom: "nothing_makes_this"', 1))
+    _, err = train("--resume", folder, "--num-game=16", code=2)
+    assert len(err.strip().splitlines()) == 1
+    assert "nothing_makes_this" in err and "tiny.prototxt" in err
+    net.write_text(good)
+    assert {path: path.read_bytes() for path in kept} == kept
+    train("--resume", folder, "--num-game=16")
