@@ -4,11 +4,9 @@
 The sign convention, once for all of it
 ---------------------------------------
 An evaluator's value is the expected result for the **mover**, the player to move in the position evaluated: +1 it
-wins, 0 draw,
--1 it loses. A playout's value travels up as **player 1 sees it**; W and Q of an edge are for the mover of the node
-the edge leaves. So a value changes sides where the mover changes, not by ply (a game may let a player pass), in one
-line of
-:mod:`azcaffe.search.backup`.
+wins, 0 draw, -1 it loses. A playout's value travels up as **player 1 sees it**; W and Q of an edge are for the mover
+of the node the edge leaves. So a value changes sides where the mover changes, not by ply (a game may let a player
+pass), in one line of :mod:`azcaffe.search.backup`.
 
 Three plies of an example. Player 1 moves at the root, plays a; player -1 answers b; player 1 plays c; in the position
 after c, player -1 is to move, and the evaluator says 0.6: player -1 likes it.

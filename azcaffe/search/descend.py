@@ -37,12 +37,11 @@ def descend(
 ) -> Descent:
     """Walk down from `roots` (n,) rows; `root_actions` (n,), where given, replaces the rule at the root."""
     child_of = tree.child.reshape(-1)
-    everyone = np.arange(len(roots))
     all_rows: list[NDArray[np.intp]] = []
     all_actions: list[NDArray[np.intp]] = []
     all_trees: list[NDArray[np.intp]] = []
     ends = []  # (trees, rows, actions, child) of the ways that ended at one level
-    rows, top, walking = roots, roots, everyone
+    rows, top, walking = roots, roots, np.arange(len(roots))
     while True:
         actions = select(tree, rows) if root_actions is None or all_rows else root_actions
         child = child_of.take(rows * tree.num_actions + actions)

@@ -106,9 +106,8 @@ class Search:
 
         Args:
             simulations: playouts for each tree, one number or (n,); the configuration's when None.
-            noise: whether a root gets Dirichlet noise (once, however often it is searched), one answer or (n,); when
-            None,
-                wherever the configuration's noise_epsilon is above 0.
+            noise: whether a root gets Dirichlet noise (once, however often it is searched), one answer or (n,);
+                when None, wherever the configuration's noise_epsilon is above 0.
 
         Raises:
             GameError: a game is already over.

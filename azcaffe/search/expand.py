@@ -17,8 +17,7 @@ Evaluate = Callable[[State, NDArray[np.intp]], tuple[NDArray[np.float32], NDArra
 
 Values are for the mover of each position, in [-1, 1]. Priors need not be masked. `slots` says which tree asks: only
 an evaluator that draws random numbers looks at it. An evaluator with a method `seed(slots, generators)` is given the
-games' own
-streams.
+games' own streams.
 """
 
 
