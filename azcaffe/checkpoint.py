@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from azcaffe.atomic import put_in_place
 from azcaffe.errors import AzcaffeError
 
 VERSION = 1
@@ -65,12 +65,8 @@ def write_checkpoint(folder: Path, fill: Callable[[Path], None], state: dict[str
         files = {path.name: _fingerprint(path) for path in sorted(temporary.iterdir())}
         manifest = {"format": "azcaffe checkpoint", "version": VERSION, "files": files, "state": state}
         (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        for path in temporary.iterdir():
-            _fsync(path)
-        _fsync(temporary)
         final = folder / f"checkpoint-{number:06d}"
-        os.rename(temporary, final)
-        _fsync(folder)
+        put_in_place(temporary, final)
     except OSError as problem:
         shutil.rmtree(temporary, ignore_errors=True)
         raise CheckpointError(
@@ -139,14 +135,6 @@ def _numbered(folder: Path) -> list[tuple[int, Path]]:
 def _fingerprint(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def save_weights(path: Path, weights: Mapping[str, Sequence[np.ndarray]]) -> None:

@@ -7,12 +7,14 @@ from: opening them for iteration i drops every later line, so that a resumed run
 
 from __future__ import annotations
 
+import glob
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from azcaffe.atomic import clear_unfinished, write_atomically
 
 HEADER = "Iter;Num Game played;Value loss;Probas loss;KL div;Opponent playouts;Win;Draw;Lost"
 """First line of the published log; sheets that plot it look for these columns."""
@@ -106,10 +108,9 @@ def _json_number(line: str, key: str) -> float:
 
 def _trim(path: Path, keep: Callable[[str], bool], start: Iterable[str] = ()) -> int:
     """Keep the lines of `path` that `keep` accepts, or `start` where none is left; returns how many there are."""
+    clear_unfinished(path.parent, glob.escape(path.name))
     old = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     lines = [line for line in old if keep(line)] or list(start)
     if lines != old:
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        os.replace(temporary, path)
+        write_atomically(path, (f"{line}\n".encode() for line in lines))
     return len(lines)

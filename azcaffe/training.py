@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from azcaffe.atomic import clear_unfinished
 from azcaffe.baselines import BaselineMatches, describe
 from azcaffe.checkpoint import Checkpoint, CheckpointError, load_weights, save_weights, write_checkpoint
 from azcaffe.encoding import Encoding, encode
@@ -298,8 +299,7 @@ class Trainer:
 
     def _restore(self, found: Checkpoint) -> None:
         path, state, config = found.path, found.state, self.config
-        for unfinished in self.folder.weights.glob(".*.caffemodel.*"):  # what a kill in the middle of a write leaves
-            unfinished.unlink()
+        clear_unfinished(self.folder.weights, "*.caffemodel")
         try:
             if self.solver.iteration != state["iteration"]:
                 raise CheckpointError(

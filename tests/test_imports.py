@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "azcaffe"
 # Each may import only from the rows above its own: siblings (search and network, say) never know each other.
 STAGES = (
     {"errors"},
+    {"atomic"},
     {"games"},
     {"encoding", "workers", "checkpoint"},
     {"search", "network"},

@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import http.client
-import os
 import urllib.request
 from pathlib import Path
 
+from azcaffe.atomic import write_atomically
 from azcaffe.cli.common import models_folder
 from azcaffe.cli.parser import CommandParser
 from azcaffe.errors import AzcaffeError
@@ -50,7 +50,6 @@ def fetch(url: str, path: Path, digest: str) -> Path:
     Raises:
         AzcaffeError: no network, no such file, another hash.
     """
-    part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:
@@ -60,10 +59,6 @@ def fetch(url: str, path: Path, digest: str) -> Path:
             raise AzcaffeError(
                 f"{url}: not the published file, nothing was kept: sha256 {found[:12]}…, expected {digest[:12]}…"
             )
-        part.write_bytes(data)
-        os.replace(part, path)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise AzcaffeError(f"{url}: cannot be fetched: {getattr(error, 'reason', None) or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+    return write_atomically(path, [data])

@@ -8,13 +8,13 @@ import re
 import sys
 from pathlib import Path
 
+from azcaffe.atomic import write_atomically
 from azcaffe.cli.common import add_game, game_from_args
 from azcaffe.cli.parser import CommandParser, UsageError, number, whole_number
 from azcaffe.encoding import Encoding
 from azcaffe.errors import AzcaffeError
 from azcaffe.games.base import Game
 from azcaffe.network import NetSpec, SolverSpec, write_net, write_solver
-from azcaffe.network.files import write_atomically
 from azcaffe.network.shipped import shipped_files
 from azcaffe.network.spec import FILLERS
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from azcaffe.arena import MatchConfig, play_match
+from azcaffe.atomic import write_atomically
 from azcaffe.checkpoint import Checkpoint, latest_checkpoint
 from azcaffe.cli.common import game_from_args
 from azcaffe.cli.main import version
@@ -36,7 +37,6 @@ from azcaffe.games.base import Game
 from azcaffe.games.registry import parse_game
 from azcaffe.jobs import MatchJob, MatchScore, WorkerSetup
 from azcaffe.network import NetEvaluator, NetSpec, Solver, SolverSpec, read_model, write_net, write_solver
-from azcaffe.network.files import write_atomically
 from azcaffe.network.shipped import shipped_files
 from azcaffe.network.solverfile import read_solver
 from azcaffe.players import SearchPlayer

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from azcaffe.atomic import write_atomically
 from azcaffe.selfplay import PlayedGame, Samples
 
 Key = tuple[str, str, str]
@@ -150,11 +151,7 @@ def local_copy(original: Path, digest: str, fetch: Callable[[], bytes]) -> Path:
                 return path
         except OSError:
             continue
-    copy.parent.mkdir(exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-        file.write(fetch())
-    os.replace(file.name, copy)
-    return copy
+    return write_atomically(copy, [fetch()])
 
 
 def _copies() -> Path:

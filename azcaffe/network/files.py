@@ -10,15 +10,13 @@ import difflib
 import os
 import re
 import stat
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from azcaffe.errors import AzcaffeError
+from azcaffe.atomic import write_atomically
 from azcaffe.network import proto
 from azcaffe.network.errors import ModelError
 
@@ -211,36 +209,3 @@ def save_weights(path: PathLike, weights: Weights, name: str = "azcaffe") -> Pat
             message.shape.dim.extend(blob.shape)
             message.data.extend(np.asarray(blob, dtype=np.float32).ravel().tolist())
     return write_atomically(path, [proto.to_bytes(net)])
-
-
-def write_atomically(path: PathLike, parts: Iterable[bytes]) -> Path:
-    """Write `parts` to `path` by way of a temporary file beside it: there is the old file or the new one, never half.
-
-    Raises:
-        AzcaffeError: the folder cannot be written, the disk is full.
-    """
-    path = Path(path)
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-        temporary = None
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the rename itself is on disk
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise AzcaffeError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-    return path

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from azcaffe.atomic import write_atomically
 from azcaffe.encoding import Encoding
 from azcaffe.errors import AzcaffeError, ConfigError
 from azcaffe.games.base import FloatArray, Game
 from azcaffe.network.errors import ModelError, TrainingDiverged
 from azcaffe.network.evaluate import copy_weights, load_fitting, params_of, start_caffe
-from azcaffe.network.files import PathLike, Weights, save_weights, write_atomically
+from azcaffe.network.files import PathLike, Weights, save_weights
 from azcaffe.network.model import BATCH, INPUT, choose_encoding, probed_shapes, read_model
 from azcaffe.network.probe import probe_solver
 from azcaffe.network.shapes import NetShapes, Shape
