@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -149,6 +150,14 @@ def seed_from_args(args: argparse.Namespace) -> int:
     return int(args.seed)
 
 
+def add_searching_net(parser: CommandParser, group: argparse._ArgumentGroup, **search: Any) -> None:
+    """`--seed` in `group`, then the game, one net and its search, with other defaults where `search` names any."""
+    add_seed(group)
+    add_game(parser)
+    add_nets(parser)
+    add_search(parser, **search)
+
+
 def check_writable(*names: str | None) -> None:
     """Refuse output files that cannot be written, before hours of work end at them.
 
@@ -165,6 +174,11 @@ def check_writable(*names: str | None) -> None:
             raise UsageError(f"{name} is a folder")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise UsageError(f"{name} may not be written")
+
+
+def write_json(name: str, content: Any) -> None:
+    """Write `content` to the file that `--json` names; NaN, which is no JSON, is a bug."""
+    Path(name).write_text(json.dumps(content, allow_nan=False, indent=1) + "\n")
 
 
 def progress_from_args(args: argparse.Namespace, label: str, total: int) -> Progress:
@@ -291,6 +305,17 @@ def history_of(files: NetFiles, game: Game, options: NetOptions) -> int:
     if Encoding.of_game(game) is not None:
         return 0
     return _encoding(files, options).past
+
+
+def net_from_args(args: argparse.Namespace, game: Game) -> tuple[NetFiles, Game, NetOptions]:
+    """What :func:`open_net` takes, as the options of :func:`add_nets` say: `game` keeps the past that the net looks at.
+
+    Raises:
+        AzcaffeError: a file is missing, nothing fits, or the net cannot be read.
+    """
+    options = net_options(args)
+    files = net_files(game, args.model, args.weights)
+    return files, game.with_history(history_of(files, game, options)), options
 
 
 def _encoding(files: NetFiles, options: NetOptions) -> Encoding:

@@ -8,27 +8,21 @@ soonest or loses latest. The solver is PyPI's bitbully: pip install 'azcaffe[sol
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from azcaffe.cli.common import (
-    add_game,
-    add_nets,
-    add_search,
-    add_seed,
+    add_searching_net,
     check_writable,
     game_from_args,
-    history_of,
-    net_files,
-    net_options,
+    net_from_args,
     open_cached,
     progress_from_args,
     search_from_args,
     seed_from_args,
+    write_json,
 )
 from azcaffe.cli.main import EXIT_OK
 from azcaffe.cli.parser import CommandParser, UsageError, ranged
@@ -54,10 +48,7 @@ def add_arguments(parser: CommandParser) -> None:
     group.add_argument("--games", type=ranged(0, 10**4), default=50, metavar="N",
                        help="games as first player against the solver at --simulations [50]")  # fmt: skip
     group.add_argument("--json", metavar="FILE", help="write the figures to FILE")
-    add_seed(group)
-    add_game(parser)
-    add_nets(parser)
-    add_search(parser)
+    add_searching_net(parser, group)
 
 
 @dataclass(frozen=True)
@@ -102,9 +93,7 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.json)
     strengths = read_strengths(args.strengths)
     searches = {n: replace(config, simulations=n, time_ms=None) if n else None for n in strengths}
-    options = net_options(args)
-    files = net_files(game, args.model, args.weights)
-    game = game.with_history(history_of(files, game, options))
+    files, game, options = net_from_args(args, game)
     net = open_cached(files, game, options)
     print(f"{files.name}, {game.name}, seed {seed}")
     rows = compare(args, game, oracle, net, searches, seed) if args.positions else []
@@ -121,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         content = {"net": files.name, "game": game.name, "seed": seed, "bands": [asdict(row) for row in rows]}
         content["games"] = asdict(games) if games is not None else None
-        Path(args.json).write_text(json.dumps(content, indent=1) + "\n")
+        write_json(args.json, content)
     return EXIT_OK
 
 

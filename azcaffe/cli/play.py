@@ -6,14 +6,9 @@ from __future__ import annotations
 import argparse
 
 from azcaffe.cli.common import (
-    add_game,
-    add_nets,
-    add_search,
-    add_seed,
+    add_searching_net,
     game_from_args,
-    history_of,
-    net_files,
-    net_options,
+    net_from_args,
     open_cached,
     search_from_args,
     seed_from_args,
@@ -32,10 +27,7 @@ def add_arguments(parser: CommandParser) -> None:
     levels = ", ".join(f"{name} {count}" for name, count in LEVELS.items())
     group.add_argument("--level", metavar="NAME", help=f"playouts by name: {levels}")
     group.add_argument("--no-net", action="store_true", help="play against roll-out MCTS, which needs no net")
-    add_seed(group)
-    add_game(parser)
-    add_nets(parser)
-    add_search(parser)
+    add_searching_net(parser, group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.no_net:
         name, evaluate = "MCTS", RolloutEvaluator(game)
     else:
-        options = net_options(args)
-        files = net_files(game, args.model, args.weights)
-        game = game.with_history(history_of(files, game, options))
+        files, game, options = net_from_args(args, game)
         name, evaluate = files.name, open_cached(files, game, options)
     session = Session(game, evaluate, config, name=name, seed=seed, human=1 if args.side == "x" else -1)
     try:

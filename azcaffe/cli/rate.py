@@ -8,7 +8,6 @@ snapshots in it), MODEL.prototxt+FILE.caffemodel, mcts:PLAYOUTS (roll-outs), ran
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -29,6 +28,7 @@ from azcaffe.cli.common import (
     net_options,
     progress_from_args,
     search_from_args,
+    write_json,
 )
 from azcaffe.cli.main import EXIT_INTERRUPTED, EXIT_OK
 from azcaffe.cli.parser import CommandParser, Flag, UsageError, add_config, config_from_args
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     print(score_table(ladder, pairs, results))
     if args.json is not None:
         content = as_json(game, search, config, players, ladder, anchor, pairs, results, seconds)
-        Path(args.json).write_text(json.dumps(content, allow_nan=False, indent=1) + "\n")
+        write_json(args.json, content)
     return EXIT_INTERRUPTED if stopped else EXIT_OK
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from azcaffe.cli.common import add_game, game_from_args, progress_from_args
+from azcaffe.cli.common import add_game, check_writable, game_from_args, progress_from_args, write_json
 from azcaffe.cli.parser import CommandParser, UsageError, number, ranged
 from azcaffe.cli.text import table
 from azcaffe.cluster.model import Costs, Outcome, Plan, fitting_plan, limits, simulate
@@ -90,8 +90,7 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, simulate, print."""
     actors = _numbers(args.actors)
-    if args.json and not Path(args.json).absolute().parent.is_dir():
-        raise UsageError(f"--json {args.json}: there is no folder {Path(args.json).absolute().parent}")
+    check_writable(args.json)
     game = game_from_args(args)
     measured = _read(args.costs) if args.costs else _measure(game, args)
     costs = Costs(
@@ -107,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         rows = [asdict(plan) | asdict(outcome) for plan, outcome in zip(plans, outcomes, strict=True)]
         content = {"game": game.name, "measured": asdict(measured), "costs": asdict(costs), "outcomes": rows}
-        Path(args.json).write_text(json.dumps(content, indent=1) + "\n")
+        write_json(args.json, content)
     return 0
 
 

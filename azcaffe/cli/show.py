@@ -10,14 +10,9 @@ import sys
 import numpy as np
 
 from azcaffe.cli.common import (
-    add_game,
-    add_nets,
-    add_search,
-    add_seed,
+    add_searching_net,
     game_from_args,
-    history_of,
-    net_files,
-    net_options,
+    net_from_args,
     open_net,
     search_from_args,
     seed_from_args,
@@ -38,10 +33,7 @@ def add_arguments(parser: CommandParser) -> None:
     group.add_argument("--json", action="store_true", help="one JSON object on stdout, the text on stderr")
     group.add_argument("--top", type=int, default=10, metavar="N", help="moves in the table [10]")
     group.add_argument("--boards", action="store_true", help="the board after every move, and no net")
-    add_seed(group)
-    add_game(parser)
-    add_nets(parser)
-    add_search(parser)
+    add_searching_net(parser, group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,9 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if state.over[0]:
         result = {1: "x has won", 0: "a draw", -1: "o has won"}[int(state.winner[0])]
         raise UsageError(f"the game is over after these moves ({result}): there is nothing to search")
-    options = net_options(args)
-    files = net_files(game, args.model, args.weights)
-    game = game.with_history(history_of(files, game, options))
+    files, game, options = net_from_args(args, game)
     state = state_after(game, moves)
     search = Search(game, open_net(files, game, options), config, 1)
     search.reset([0], state, [np.random.default_rng(seed)])

@@ -7,7 +7,6 @@ Modes: MCTS (random roll-outs, --opponent-playouts), Compare (a second net), Ran
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from azcaffe.cli.common import (
     progress_from_args,
     search_from_args,
     seed_from_args,
+    write_json,
 )
 from azcaffe.cli.console import Leave, Session
 from azcaffe.cli.main import EXIT_INTERRUPTED, EXIT_OK
@@ -251,7 +251,7 @@ def _report(args: argparse.Namespace, game: Game, result: MatchResult, terms: st
         )
     if args.json is not None:
         content = {"game": game.name, "terms": terms} | result.as_json()
-        Path(args.json).write_text(json.dumps(content, allow_nan=False, indent=1) + "\n")
+        write_json(args.json, content)
     if args.export is not None:
         lines = [game_line(game, record, result.names) for record in result.records]
         Path(args.export).write_text("".join(line + "\n" for line in lines))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from azcaffe.cli.cluster import Connection, add_cluster, check_cluster
-from azcaffe.cli.common import add_game, add_seed
+from azcaffe.cli.common import add_game, add_seed, usable_cores
 from azcaffe.cli.main import EXIT_OK
 from azcaffe.cli.parser import CommandParser, Flag, UsageError, add_config, whole_number, yes_or_no
 from azcaffe.cli.train_run import QUICK, Options, Run, new_run, resumed_run
@@ -142,7 +142,7 @@ def _options(defaults: Options, given: Options, quick: bool, connection: Connect
     """
     if quick and {"game", "board_size", "board_width", "board_height", "connect"} & given.keys():
         raise UsageError("--quick is 3x3 tic-tac-toe: leave out the board")
-    options = defaults | {"workers": len(os.sched_getaffinity(0))} | (QUICK if quick else {}) | given | {"quick": quick}
+    options = defaults | {"workers": usable_cores()} | (QUICK if quick else {}) | given | {"quick": quick}
     if options["workers"] < 1:
         raise UsageError(f"--workers must be at least 1, not {options['workers']}")
     workers = options["workers"]

@@ -7,27 +7,21 @@ Also says how often the raw net's favourite move is optimal, over all positions 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from azcaffe.cli.common import (
-    add_game,
-    add_nets,
-    add_search,
-    add_seed,
+    add_searching_net,
     check_writable,
     game_from_args,
-    history_of,
-    net_files,
-    net_options,
+    net_from_args,
     open_cached,
     search_from_args,
     seed_from_args,
+    write_json,
 )
 from azcaffe.cli.main import EXIT_NO, EXIT_OK
 from azcaffe.cli.parser import CommandParser, ranged
@@ -53,10 +47,7 @@ def add_arguments(parser: CommandParser) -> None:
     group.add_argument("--max-lines", type=ranged(1, 10**8), default=MAX_LINES, metavar="N",
                        help=f"refuse when more lines of play lead from one ply to the next [{MAX_LINES}]")  # fmt: skip
     group.add_argument("--json", metavar="FILE", help="write the figures to FILE")
-    add_seed(group)
-    add_game(parser)
-    add_nets(parser)
-    add_search(parser, simulations=SIMULATIONS)
+    add_searching_net(parser, group, simulations=SIMULATIONS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,9 +57,7 @@ def run(args: argparse.Namespace) -> int:
     game = game_from_args(args)
     config, seed = search_from_args(args), seed_from_args(args)
     check_writable(args.json)
-    options = net_options(args)
-    files = net_files(game, args.model, args.weights)
-    game = game.with_history(history_of(files, game, options))
+    files, game, options = net_from_args(args, game)
     try:
         layers = solve(game, args.max_positions)
     except GameError as error:
@@ -82,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     report(game, files.name, config, layers, raw, walks)
     if args.json is not None:
         content = as_json(game, files.name, config, layers, raw, walks)
-        Path(args.json).write_text(json.dumps(content, indent=1) + "\n")
+        write_json(args.json, content)
     return EXIT_NO if any(each.losses for each in walks) else EXIT_OK
 
 
