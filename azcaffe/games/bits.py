@@ -15,7 +15,7 @@ def pack(flags: BoolArray) -> Words:
     """Rows of flags (n, cells) as words (n, ceil(cells / 64)): cell i is bit i % 64 of word i // 64."""
     padded = np.zeros((len(flags), -(-flags.shape[1] // 64) * 64), np.bool_)
     padded[:, : flags.shape[1]] = flags
-    return np.packbits(padded, axis=1, bitorder="little").view("<u8")
+    return np.packbits(padded.reshape(-1), bitorder="little").view("<u8").reshape(len(flags), padded.shape[1] // 64)
 
 
 def unpack(words: Words, cells: int) -> NDArray[np.uint8]:

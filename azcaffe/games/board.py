@@ -115,6 +115,11 @@ class BoardGame(Game):
         return [str(row + 1) for row in range(self.shape[0])]
 
 
+def none_after_the_end(moves: BoolArray, over: BoolArray) -> BoolArray:
+    """`moves` (B, A), all False where the game is `over` (B,)."""
+    return moves & ~over[:, None] if np.count_nonzero(over) else moves
+
+
 def require_int(what: str, value: int, least: int, most: int) -> int:
     """`value` itself, when it is a whole number in least … most.
 

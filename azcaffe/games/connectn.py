@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from azcaffe.errors import GameError
 from azcaffe.games.base import BoolArray, Int8Array, IntArray, State, Symmetry
-from azcaffe.games.board import LEAST_SIDE, MOST_SIDE, BoardGame, parse_number, require_int
+from azcaffe.games.board import LEAST_SIDE, MOST_SIDE, BoardGame, none_after_the_end, parse_number, require_int
 from azcaffe.games.lines import Lines
 from azcaffe.games.rollout import fill
 from azcaffe.games.symmetry import gravity_symmetries
@@ -37,7 +37,7 @@ class ConnectN(BoardGame):
         return ConnectN(*self.shape, self._connect, history)
 
     def legal(self, state: State) -> BoolArray:
-        return (state.board[:, : self.num_actions] == 0) & ~state.over[:, None]
+        return none_after_the_end(state.board[:, : self.num_actions] == 0, state.over)
 
     def step(self, state: State, action: IntArray) -> State:
         width, mover = self.num_actions, state.to_move

@@ -33,15 +33,28 @@ class Lines:
         through = [np.flatnonzero(line) for line in on_line.T]
         most = max(map(len, through))
         # Every cell gets `most` lines: those with fewer repeat theirs, which changes nothing.
+        number = [int.from_bytes(line.tobytes(), "little") for line in on_line]
+        full = {player: [(0xFF * line, stone * line) for line in number] for player, stone in ((1, 0x01), (-1, 0xFF))}
+        # player, cell, line through it -> (mask, the line full of the player's stones)
+        self._full = {player: [[pairs[i] for i in lines] for lines in through] for player, pairs in full.items()}
         masks = pack(on_line)[np.array([np.resize(lines, most) for lines in through])]  # (cells, most, words)
-        self._masks = masks[:, :, 0] if masks.shape[2] == 1 else masks
+        self._masks = masks.transpose(2, 1, 0).copy()  # (words, most, cells)
 
     def completed(self, board: Int8Array, cell: NDArray[np.integer], player: Int8Array) -> BoolArray:
         """(B,) bool: `player` (B,) owns a whole line through `cell` (B,) of `board` (B, cells)."""
+        if len(board) == 1:
+            return np.array([self._completed_single(board, int(cell[0]), int(player[0]))])
         missing = pack(board != player[:, None])
-        if self._masks.ndim == 2:
-            return ~(self._masks.take(cell, axis=0) & missing).all(axis=1)
-        return ~(self._masks.take(cell, axis=0) & missing[:, None]).any(axis=2).all(axis=1)
+        lacking = self._masks[0].take(cell, axis=1) & missing[:, 0]  # (most, B)
+        for word in range(1, len(self._masks)):
+            lacking |= self._masks[word].take(cell, axis=1) & missing[:, word]
+        return ~np.logical_and.reduce(lacking, axis=0)
+
+    def _completed_single(self, board: Int8Array, cell: int, player: int) -> bool:
+        """The same for a single board (1, cells), where NumPy would spend its time on calls: the board as one whole
+        number, a byte a cell, a stone 0x01 or 0xff."""
+        stones = int.from_bytes(board.tobytes(), "little")
+        return any(stones & mask == full for mask, full in self._full[player][cell])
 
     def first_completed(self, signed: NDArray[np.int16]) -> Int8Array:
         """Whose line stands first, (B,) int8, when every cell falls to its owner at its turn > 0; 0: nobody's.

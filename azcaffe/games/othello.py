@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from azcaffe.errors import GameError
 from azcaffe.games.base import BoolArray, Int8Array, IntArray, State, Symmetry
 from azcaffe.games.bits import Words, pack, unpack
-from azcaffe.games.board import BoardGame, require_int
+from azcaffe.games.board import BoardGame, none_after_the_end, require_int
 from azcaffe.games.rollout import nth_legal
 from azcaffe.games.symmetry import board_symmetries
 
@@ -62,7 +62,7 @@ class Othello(BoardGame):
         legal = np.empty((len(state), self.num_actions), np.bool_)
         legal[:, :-1] = unpack(moves, self.cells)
         legal[:, -1] = moves == 0
-        return legal & ~state.over[:, None]
+        return none_after_the_end(legal, state.over)
 
     def step(self, state: State, action: IntArray) -> State:
         mover = state.to_move

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from azcaffe.games.base import BoolArray, Int8Array, IntArray, State, Symmetry
-from azcaffe.games.board import LEAST_SIDE, MOST_SIDE, BoardGame, require_int
+from azcaffe.games.board import LEAST_SIDE, MOST_SIDE, BoardGame, none_after_the_end, require_int
 from azcaffe.games.lines import Lines
 from azcaffe.games.rollout import fill
 from azcaffe.games.symmetry import board_symmetries
@@ -34,13 +34,14 @@ class TicTacToe(BoardGame):
         return TicTacToe(*self.shape, self._connect, history)
 
     def legal(self, state: State) -> BoolArray:
-        return (state.board == 0) & ~state.over[:, None]
+        return none_after_the_end(state.board == 0, state.over)
 
     def step(self, state: State, action: IntArray) -> State:
         board, mover = state.board.copy(), state.to_move
-        board[np.arange(len(board)), action] = mover
+        board.put(np.arange(0, board.size, self.cells) + action, mover)
         won = self._lines.completed(board, action, mover)
-        return self.successor(state, board, to_move=-mover, over=won | board.all(axis=1), winner=won * mover)
+        over = won | np.logical_and.reduce(board, axis=1)
+        return self.successor(state, board, to_move=-mover, over=over, winner=won * mover)
 
     def rollout(self, state: State, uniforms: NDArray[np.float64]) -> Int8Array:
         # Random play is a random order of the empty cells: fill the whole board and see whose line stood first.

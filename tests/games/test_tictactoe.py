@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from azcaffe.games.lines import Lines
 from azcaffe.games.tictactoe import TicTacToe
 from tests.games.naive import winner_of
 from tests.games.walk import all_positions, played, random_games
@@ -83,3 +86,24 @@ def test_lines_do_not_wrap_around_the_edge() -> None:
 def test_more_than_enough_in_a_row_wins() -> None:
     state = played(TicTacToe(6, 6, 4), 0, 30, 1, 31, 2, 33, 4, 34, 5, 35, 3)  # 0 … 5 joined by 3
     assert (state.over[0], state.winner[0]) == (True, 1)
+
+
+@given(st.data())
+def test_a_line_is_completed_alone_as_in_a_batch(data: st.DataObject) -> None:
+    """One board alone is asked another way (whole numbers instead of arrays)."""
+    height, width = data.draw(st.integers(3, 12)), data.draw(st.integers(3, 12))
+    lines = Lines(height, width, data.draw(st.integers(3, max(height, width))))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    # Mostly one player's stones, so that about half the answers are yes.
+    board = rng.choice(np.array([1, -1, 0], np.int8), (40, height * width), p=[0.75, 0.2, 0.05])
+    board[::2] *= -1
+    cell = rng.integers(0, height * width, 40)
+    player = board[np.arange(40), cell] | np.int8(1)  # of an empty cell: 1, who has no line there
+    together = lines.completed(board, cell, player)
+    expected = [
+        any((board[row, line] == player[row]).all() for line in lines.cells if cell[row] in line) for row in range(40)
+    ]
+    assert together.tolist() == expected
+    for row in range(40):
+        one = slice(row, row + 1)
+        assert lines.completed(board[one], cell[one], player[one]).tolist() == expected[row : row + 1]
