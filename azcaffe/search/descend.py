@@ -8,62 +8,84 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from azcaffe.search.select import Select
+from azcaffe.search.select import SINGLE, Select
 from azcaffe.search.tree import Tree
 
 
 class Descent(NamedTuple):
-    """One playout's way down in n trees.
+    """One playout's way down in n trees; an edge is `row * A + action`.
 
     Attributes:
         rows: (T,) the nodes passed, all trees and levels in one list.
-        actions: (T,) the move taken at each.
+        edges: (T,) the edge taken at each.
         tree_of: (T,) which of the n trees each belongs to.
         leaf_rows: (n,) the last node of each way.
         leaf_actions: (n,) the move that left the tree.
-        leaf_child: (n,) int32, UNVISITED, or TERMINAL + winner.
+        leaf_edges: (n,) its edge.
+        leaf_child: (n,) UNVISITED, or TERMINAL + winner.
     """
 
     rows: NDArray[np.intp]
-    actions: NDArray[np.intp]
+    edges: NDArray[np.intp]
     tree_of: NDArray[np.intp]
     leaf_rows: NDArray[np.intp]
     leaf_actions: NDArray[np.intp]
-    leaf_child: NDArray[np.int32]
+    leaf_edges: NDArray[np.intp]
+    leaf_child: NDArray[np.integer]
+
+
+class SingleDescent(NamedTuple):
+    """The same where n is 1: numbers instead of arrays along the way, arrays (1,) at its end."""
+
+    rows: list[int]
+    edges: list[int]
+    leaf_rows: NDArray[np.intp]
+    leaf_actions: NDArray[np.intp]
+    leaf_edges: NDArray[np.intp]
+    leaf_child: NDArray[np.integer]
 
 
 def descend(
     tree: Tree, roots: NDArray[np.intp], select: Select, root_actions: NDArray[np.intp] | None = None
-) -> Descent:
+) -> Descent | SingleDescent:
     """Walk down from `roots` (n,) rows; `root_actions` (n,), where given, replaces the rule at the root."""
+    if len(roots) == 1 and root_actions is None and select in SINGLE:
+        return _descend_single(tree, int(roots[0]), select)
     child_of = tree.child.reshape(-1)
-    all_rows: list[NDArray[np.intp]] = []
-    all_actions: list[NDArray[np.intp]] = []
-    all_trees: list[NDArray[np.intp]] = []
-    ends = []  # (trees, rows, actions, child) of the ways that ended at one level
+    passed: list[tuple[NDArray, ...]] = []  # (rows, edges, trees, children) of each level
     rows, top, walking = roots, roots, np.arange(len(roots))
     while True:
-        actions = select(tree, rows) if root_actions is None or all_rows else root_actions
-        child = child_of.take(rows * tree.num_actions + actions)
-        all_rows.append(rows)
-        all_actions.append(actions)
-        all_trees.append(walking)
-        inside = child > 0
-        going = np.count_nonzero(inside)
-        if going == len(rows):
-            rows = top + child
-            continue
-        if not going:
-            ends.append((walking, rows, actions, child))
+        actions = select(tree, rows) if root_actions is None or passed else root_actions
+        edges = rows * tree.num_actions + actions
+        child = child_of.take(edges)
+        passed.append((rows, edges, walking, child))
+        inside = (child > 0).nonzero()[0]
+        if not len(inside):
             break
-        ended = ~inside
-        ends.append((walking[ended], rows[ended], actions[ended], child[ended]))
-        walking, top = walking[inside], top[inside]
-        rows = top + child[inside]
-    if len(ends) == 1:
-        leaf_rows, leaf_actions, leaf_child = ends[0][1:]
-    else:
-        order = np.concatenate([trees for trees, *_ in ends]).argsort()
-        _, leaf_rows, leaf_actions, leaf_child = (np.concatenate(parts)[order] for parts in zip(*ends, strict=True))
-    rows, actions, trees = (np.concatenate(parts) for parts in (all_rows, all_actions, all_trees))
-    return Descent(rows, actions, trees, leaf_rows, leaf_actions, leaf_child)
+        if len(inside) < len(rows):
+            walking, top, child = walking.take(inside), top.take(inside), child.take(inside)
+        rows = top + child
+    rows, edges, trees, child = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+    last = np.empty(len(roots), np.intp)
+    last[trees] = np.arange(len(trees))  # of all places in a tree's way the deepest is written last, and stays
+    leaf_rows, leaf_edges = rows.take(last), edges.take(last)
+    leaf_actions = leaf_edges - leaf_rows * tree.num_actions
+    return Descent(rows, edges, trees, leaf_rows, leaf_actions, leaf_edges, child.take(last))
+
+
+def _descend_single(tree: Tree, root: int, select: Select) -> SingleDescent:
+    """One tree alone, where calls on arrays of one element would cost most of the playout."""
+    choose, child_of, num_actions = SINGLE[select], tree.numbers.child, tree.num_actions
+    rows, edges = [], []
+    row = root
+    while True:
+        action = choose(tree, row)
+        edge = row * num_actions + action
+        child = child_of[edge]
+        rows.append(row)
+        edges.append(edge)
+        if child <= 0:
+            break
+        row = root + child
+    end = np.array((row, action, edge, child))
+    return SingleDescent(rows, edges, end[0:1], end[1:2], end[2:3], end[3:4])

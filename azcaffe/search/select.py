@@ -17,11 +17,25 @@ Select = Callable[[Tree, NDArray[np.intp]], NDArray[np.intp]]
 
 def puct(tree: Tree, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """argmax Q + c_puct * sqrt(N_parent) * P / (1 + N), Q = 0 unvisited (Silver et al. 2017, with the published +0)."""
-    halves = tree.score.take(rows, axis=0)
-    total = halves[:, 1]
-    total *= tree.explore.take(rows)[:, None]
+    # Into arrays kept for it, as fresh ones of this size cost more than the arithmetic; "clip" keeps NumPy from
+    # buffering them once more.
+    halves = tree.score.take(rows, axis=0, out=tree.gathered[: len(rows)], mode="clip")
+    total = tree.totals[: len(rows)]
+    np.multiply(halves[:, 1], tree.explore.take(rows)[:, None], out=total)
     total += halves[:, 0]
     return total.argmax(axis=1)
+
+
+def puct_single(tree: Tree, row: int) -> int:
+    """:func:`puct` at one node, in the same single precision."""
+    halves = tree.score[row]
+    total = halves[1] * tree.explore[row]
+    total += halves[0]
+    return int(total.argmax())
+
+
+SINGLE: dict[Select, Callable[[Tree, int], int]] = {puct: puct_single}
+"""Rules that have a cheaper form for a tree that is searched alone."""
 
 
 def puct_with_urgency(reduction: float) -> Select:
