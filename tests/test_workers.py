@@ -17,14 +17,15 @@ import pytest
 from azcaffe.errors import ConfigError
 from azcaffe.workers import Event, WorkerError, WorkerPool
 from tests.helpers.jobs import broken_setup, count_setup, dying_setup
+from tests.helpers.waiting import PATIENCE, alive, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def drain(pool: WorkerPool, jobs: int, seconds: float = 30) -> list[Event]:
+def drain(pool: WorkerPool, jobs: int) -> list[Event]:
     """Events until so many jobs are done."""
     events: list[Event] = []
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while sum(event.kind == "done" for event in events) < jobs:
         assert time.monotonic() < deadline, events
         events += pool.poll(0.1)
@@ -49,9 +50,9 @@ def test_every_result_arrives_once_and_in_order() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def test_r10_a_killed_worker_is_replaced_and_its_job_repeated_without_doubles() -> None:
+def test_r10_a_killed_worker_is_replaced_and_its_job_repeated_without_doubles(tmp_path: Path) -> None:
     with WorkerPool(2, count_setup) as pool:
-        pool.submit("a", ("slow", 20))
+        pool.submit("a", ("halting", tmp_path / "go"))
         pool.submit("b", ("count", 3))
         events: list[Event] = []
         while len(results(events, "a")) < 5:
@@ -61,9 +62,10 @@ def test_r10_a_killed_worker_is_replaced_and_its_job_repeated_without_doubles() 
             events += pool.poll(0.1)
         [victim] = set(pool.pids) - set(results(events, "who"))  # the other one is at job a
         os.kill(victim, signal.SIGKILL)
+        (tmp_path / "go").touch()
         finished = sum(event.kind == "done" for event in events)
         events += drain(pool, 3 - finished)
-        assert results(events, "a") == list(range(20))
+        assert results(events, "a") == list(range(10))
         assert results(events, "b") == [0, 1, 2]
         [died] = [event for event in events if event.kind == "died"]
         assert died.key == "a"
@@ -123,9 +125,9 @@ def test_waiting_is_measured() -> None:
         pool.waiting_share()
         time.sleep(0.2)
         assert pool.waiting_share() > 0.95
-        pool.submit(1, ("slow", 6))
+        pool.submit(1, ("slow", 20))
         drain(pool, 1)
-        assert pool.waiting_share() < 0.3
+        assert pool.waiting_share() < 0.5
 
 
 def test_no_workers_are_refused() -> None:
@@ -157,15 +159,4 @@ def test_workers_end_with_a_killed_trainer(tmp_path: Path) -> None:
         pids = parent.stdout.readline().split()
         assert len(pids) == 2
         parent.kill()
-        deadline = time.monotonic() + 5
-        while any(_alive(pid) for pid in pids):
-            assert time.monotonic() < deadline, "a worker outlives its trainer"
-            time.sleep(0.05)
-
-
-def _alive(pid: str) -> bool:
-    """Running, and not a zombie that nobody has collected yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        wait_for(lambda: not any(alive(pid) for pid in pids))  # no worker outlives its trainer

@@ -175,7 +175,7 @@ def test_control_c_on_a_terminal(colour: bool) -> None:
     for _ in range(10):  # the first may fall between readline's prompt and its wait for a key
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
+            process.wait(30)
             break
     assert process.returncode == 130
     assert process.stderr is not None

@@ -21,6 +21,7 @@ from azcaffe.cli.parser import CommandParser
 from azcaffe.cli.train import Connection, _options, add_arguments
 from azcaffe.games.registry import make_game
 from azcaffe.network import NetSpec, SolverSpec, load_weights, write_net, write_solver
+from tests.helpers.waiting import PATIENCE, alive, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GAME = make_game("tictactoe", height=3, width=3, connect=3)
@@ -39,6 +40,8 @@ SMALL = (
     "--seed=3",
     "--workers=1",
 )
+LONG = "--num_game=100000"
+"""After SMALL, for runs to be stopped: no machine is through them before. Their first 40 games are the same."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 def train(*words: object, code: int = 0) -> tuple[str, str]:
     """stdout and stderr of a training that ends by itself with exit code `code`."""
     process = start(*words)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, err
     assert "Traceback" not in err
     return out, err
@@ -74,6 +77,25 @@ def train(*words: object, code: int = 0) -> tuple[str, str]:
 
 def weights(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "weights").iterdir()}
+
+
+def snapshots(folder: Path) -> dict[str, bytes]:
+    """The weights saved along the way, every 50 iterations; those at the end of a finished run left out."""
+    paths = (folder / "weights").glob("*.caffemodel")  # none that is being written
+    return {path.name: path.read_bytes() for path in paths if int(path.stem.rpartition("_")[2]) % 50 == 0}
+
+
+def goes_on_like(unbroken: Path, folder: Path, process: subprocess.Popen[str]) -> str:
+    """Let the run in `folder` go on as far as the unbroken one, stop it, compare the snapshots; returns its stderr."""
+    expected = snapshots(unbroken)
+    assert len(expected) >= 6
+    wait_for(lambda: expected.keys() <= snapshots(folder).keys(), process)
+    process.terminate()
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    found = snapshots(folder)
+    assert {name: found[name] for name in expected} == expected
+    return err
 
 
 def records(folder: Path, kind: str) -> list[dict]:
@@ -122,32 +144,28 @@ def test_two_workers_end_in_the_same_weights(unbroken: Path, solver: Path, tmp_p
 
 def test_stopped_and_resumed_ends_in_the_same_weights(unbroken: Path, solver: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    words: tuple[object, ...] = (*SMALL, "--solver_file", solver, "--output_dir", folder)
+    words: tuple[object, ...] = (*SMALL, LONG, "--solver_file", solver, "--output_dir", folder)
     for number, lines in ((signal.SIGINT, 1), (signal.SIGTERM, 6)):
         process = start(*words)
-        _wait_for(lambda lines=lines: len(records_of_a_killed_run(folder)) >= lines, process)
+        wait_for(lambda lines=lines: len(records_of_a_killed_run(folder)) >= lines, process)
         os.killpg(process.pid, number)  # as a terminal does: to everyone, workers included
-        begun = time.monotonic()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-        assert time.monotonic() - begun < 10
         assert "go on with: azcaffe train --resume" in err
         words = ("--resume", folder)
-    train(*words)
-    assert weights(folder) == weights(unbroken)
+    goes_on_like(unbroken, folder, start(*words))
     log = [line.rsplit(";", 4)[0] for line in (folder / "log.csv").read_text().splitlines()]
-    assert log == [line.rsplit(";", 4)[0] for line in (unbroken / "my log.csv").read_text().splitlines()]
+    expected = [line.rsplit(";", 4)[0] for line in (unbroken / "my log.csv").read_text().splitlines()]
+    assert len(log) > 15
+    assert log[: len(expected)] == expected[: len(log)]  # it may be ahead of the other, or a line or two behind
 
 
 def test_a_killed_worker_changes_nothing(unbroken: Path, solver: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = start(*SMALL, "--solver_file", solver, "--output_dir", folder)
-    _wait_for(lambda: "\n" in (folder / "metrics.jsonl").read_text(), process)
+    process = start(*SMALL, LONG, "--solver_file", solver, "--output_dir", folder)
+    wait_for(lambda: "\n" in (folder / "metrics.jsonl").read_text(), process)
     os.kill(_workers_of(process.pid)[0], signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "died, killed by signal 9; it is replaced" in err
-    assert weights(folder) == weights(unbroken)
+    assert "died, killed by signal 9; it is replaced" in goes_on_like(unbroken, folder, process)
 
 
 @pytest.mark.slow
@@ -155,18 +173,18 @@ def test_ten_kills_at_random_moments(unbroken: Path, solver: Path, tmp_path: Pat
     folder = tmp_path / "run"
     chance = random.Random(7)
     seen = last = -1
-    words: tuple[object, ...] = (*SMALL, "--solver_file", solver, "--output_dir", folder, "--checkpoint-every=10")
+    words: tuple[object, ...] = (*SMALL, LONG, "--solver_file", solver, "--output_dir", folder, "--checkpoint-every=10")
     for _ in range(10):
         process = start(*words)
-        _wait_for(lambda pid=process.pid: (folder / "lock").read_text() == f"{pid}\n", process)
+        wait_for(lambda pid=process.pid: (folder / "lock").read_text() == f"{pid}\n", process)
         words = ("--resume", folder)
         newest = _newest(folder) + chance.choice([0, 0, 1, 2])
-        _wait_for(lambda newest=newest: _newest(folder) >= newest, process)
+        wait_for(lambda newest=newest: _newest(folder) >= newest, process)
         time.sleep(chance.uniform(0, 0.5))
         workers = _workers_of(process.pid)
         process.kill()
         process.communicate()
-        _wait_for(lambda pids=workers: not any(_running(pid) for pid in pids), None, 5)
+        wait_for(lambda pids=workers: not any(alive(pid) for pid in pids))
         if _newest(folder):
             found = latest_checkpoint(folder / "checkpoints")
             assert not found.damaged
@@ -174,8 +192,7 @@ def test_ten_kills_at_random_moments(unbroken: Path, solver: Path, tmp_path: Pat
             last = found.state["iteration"]
             seen = max([seen, *(record["iteration"] for record in records_of_a_killed_run(folder))])
             assert last >= seen - 10  # nor is more lost than one period
-    train("--resume", folder)
-    assert weights(folder) == weights(unbroken)
+    goes_on_like(unbroken, folder, start("--resume", folder))
 
 
 def _newest(folder: Path) -> int:
@@ -281,26 +298,13 @@ def test_another_run_starts_from_weights_or_a_solverstate(unbroken: Path, solver
 
 def test_two_trainers_in_one_folder_are_refused(solver: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = start(*SMALL, "--num-game=4000", "--solver_file", solver, "--output_dir", folder)
-    _wait_for(lambda: (folder / "config.json").exists() and (folder / "log.csv").exists(), process)
+    process = start(*SMALL, LONG, "--solver_file", solver, "--output_dir", folder)
+    wait_for(lambda: (folder / "config.json").exists() and (folder / "log.csv").exists(), process)
     _, err = train("--resume", folder, code=2)
     assert "another azcaffe train is at work" in err
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-
-
-def _wait_for(condition, process: subprocess.Popen[str] | None, seconds: float = 60) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            if condition():
-                return
-        except OSError:
-            pass
-        assert process is None or process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _workers_of(pid: int) -> list[int]:
@@ -314,13 +318,6 @@ def _workers_of(pid: int) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def _running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_snapshot_that_a_kill_left_half_written_is_cleared_away(solver: Path, tmp_path: Path) -> None:

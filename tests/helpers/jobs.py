@@ -36,6 +36,11 @@ def _count(job: tuple[str, Any]) -> Iterator[Any]:
         for i in range(argument):
             time.sleep(0.05)
             yield i
+    elif name == "halting":  # half of it, then the rest once there is such a file
+        for i in range(10):
+            while i == 5 and not argument.exists():
+                time.sleep(0.01)
+            yield i
     elif name == "pid":
         yield os.getpid()
     elif name == "environment":

@@ -18,6 +18,7 @@ from azcaffe.network.netfile import phase_net
 from azcaffe.network.probe import _Server, cache_folder, probe_net
 from azcaffe.network.runtime import caffe_folder
 from azcaffe.network.shapes import infer_shapes
+from tests.helpers.waiting import PATIENCE, alive, wait_for
 
 MODELS = Path(__file__).parents[2] / "models"
 NETS = sorted(path.name for path in MODELS.glob("net_*.prototxt"))
@@ -128,24 +129,24 @@ def test_a_damaged_or_unwritable_cache_does_not_matter(fresh_cache: Path) -> Non
 
 
 def test_a_slow_net_is_given_up(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AZCAFFE_PROBE_SECONDS", "0.2")
+    monkeypatch.setenv("AZCAFFE_PROBE_SECONDS", "0.02")
     text = proto.to_text(phase_net(build_net(NetSpec(64, 64, 64, blocks=20, channels=128)), proto.TEST))
     started = time.monotonic()
-    with pytest.raises(ModelError, match=r"slow\.prototxt: Caffe needs more than 0\.2 s to open"):
+    with pytest.raises(ModelError, match=r"slow\.prototxt: Caffe needs more than 0\.02 s to open"):
         probe_net(text, proto.TEST, "slow.prototxt")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_a_killed_probe_process_is_started_again(fresh_cache: Path) -> None:
     folder = caffe_folder()
     assert folder is not None
     server = _Server(str(folder))
-    job = {"kind": "net", "text": VARIED, "phase": 1, "modules": None, "seconds": 5, "memory": 8 << 30}
-    assert server.ask(job, 5)["status"] == 0
+    job = {"kind": "net", "text": VARIED, "phase": 1, "modules": None, "seconds": PATIENCE, "memory": 8 << 30}
+    assert server.ask(job, PATIENCE)["status"] == 0
     assert server._process is not None
     os.kill(server._process.pid, signal.SIGKILL)
     server._process.wait()
-    assert server.ask(job, 5)["status"] == 0
+    assert server.ask(job, PATIENCE)["status"] == 0
     server.close()
 
 
@@ -158,9 +159,4 @@ def test_the_probe_process_ends_with_us() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     child = int(done.stdout)
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
-        if "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]:
-            break
-        time.sleep(0.05)
-    assert time.monotonic() < deadline
+    wait_for(lambda: not alive(child))

@@ -8,6 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from tests.helpers.waiting import PATIENCE
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -21,7 +23,7 @@ class Answer:
 class Client:
     """Talks to the server on 127.0.0.1 at `port`."""
 
-    def __init__(self, port: int, timeout: float = 60) -> None:
+    def __init__(self, port: int, timeout: float = PATIENCE) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:

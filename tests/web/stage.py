@@ -18,6 +18,7 @@ from azcaffe.web.catalog import Catalog, NetOffer
 from azcaffe.web.engine import EngineLimits, Source
 from azcaffe.web.runs import RunShelf
 from tests.helpers.stub_net import StubNet
+from tests.helpers.waiting import PATIENCE
 
 SMALL = "tictactoe(height=3,width=3,connect=3)"
 STUB = NetOffer("stub", "A stub net", Source("stub", StubNet), SMALL)
@@ -36,7 +37,7 @@ def served(app: Any) -> Iterator[int]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not server.started:
         assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
         time.sleep(0.01)
@@ -44,5 +45,5 @@ def served(app: Any) -> Iterator[int]:
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), "the server did not stop"

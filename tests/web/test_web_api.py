@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,16 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the page needs FastAPI (extra web)")
 
+from azcaffe.games.base import State
+from azcaffe.web.app import create_app
+from azcaffe.web.catalog import Catalog, NetOffer
+from azcaffe.web.engine import EngineLimits, Source
+from azcaffe.web.runs import RunShelf
 from azcaffe.web.security import MAX_BODY
+from tests.helpers.stub_net import StubNet
+from tests.helpers.waiting import PATIENCE
 from tests.web.client import Client
-from tests.web.stage import SMALL
+from tests.web.stage import SMALL, served
 
 Begin = Callable[..., dict[str, Any]]
 
@@ -143,19 +149,29 @@ def test_work_is_bounded(client: Client, begin: Begin) -> None:
         assert "at most 400" in answer.body["detail"]
 
 
-def test_a_move_ends_the_search_before_it(port: int, client: Client, begin: Begin) -> None:
+def test_a_move_ends_the_search_before_it(run_folder: Path) -> None:
     """A player has one search at a time: whoever moves does not wait for the analysis of the position before."""
-    game = begin("othello(size=8)", "rollouts", "both")
-    path = f"/api/games/{game['id']}"
-    other, answers = Client(port), []
-    thread = threading.Thread(target=lambda: answers.append(other.post(f"{path}/analysis", ply=0, simulations=400)))
-    thread.start()
-    time.sleep(0.4)  # by now it is being searched: 400 roll-outs of Othello take seconds
-    began = time.monotonic()
-    assert client.post(f"{path}/moves", ply=0, action=game["legal"][0]["action"]).status == 200
-    assert time.monotonic() - began < 2
-    thread.join(30)
-    other.close()
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Halting(StubNet):
+        def __call__(self, states: State, slots: Any) -> Any:
+            asked.set()
+            go_on.wait(PATIENCE)
+            return super().__call__(states, slots)
+
+    net = NetOffer("halting", "A net that halts", Source("halting", Halting), SMALL)
+    limits = EngineLimits(max_simulations=400, max_seconds=2 * PATIENCE)
+    with served(create_app(Catalog([net]), RunShelf([run_folder]), limits)) as port:
+        client, other, answers = Client(port), Client(port), []
+        path = f"/api/games/{client.post('/api/games', game=SMALL, net='halting', human='both').body['id']}"
+        thread = threading.Thread(target=lambda: answers.append(other.post(f"{path}/analysis", ply=0, simulations=400)))
+        thread.start()
+        assert asked.wait(PATIENCE)
+        assert client.post(f"{path}/moves", ply=0, action=4).status == 200
+        go_on.set()
+        thread.join(PATIENCE)
+        for one in (client, other):
+            one.close()
     assert answers[0].status == 409
 
 

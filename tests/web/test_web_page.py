@@ -50,7 +50,7 @@ class Page:
         self.driver.get(self.url + fragment)
         self.until(lambda: self.driver.execute_script("return document.documentElement.dataset.ready"))
 
-    def until(self, true: Callable[[], Any], seconds: float = 30) -> Any:
+    def until(self, true: Callable[[], Any], seconds: float = 90) -> Any:
         """Wait for something to be so."""
         end = time.monotonic() + seconds
         while not (value := true()):
@@ -111,7 +111,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_page_load_timeout(60)
+    driver.set_page_load_timeout(90)
     yield driver
     driver.quit()
 
@@ -209,7 +209,7 @@ def test_watching_and_pausing(page: Page) -> None:
     time.sleep(1.5)
     assert len(page.moves) == stopped
     page.id("pause").click()
-    page.until(lambda: page.over, 60)
+    page.until(lambda: page.over)
     assert not page.id("pause").is_displayed()
 
 

@@ -22,6 +22,7 @@ from azcaffe.errors import AzcaffeError
 from azcaffe.games import parse_game
 from azcaffe.network import ModelError, NetEvaluator, NetSpec, read_model, save_weights, write_net
 from azcaffe.web.nets import guess_game, offer_net
+from tests.helpers.waiting import PATIENCE
 from tests.web.client import Client
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
@@ -111,7 +112,7 @@ def server(net: Path, run_folder: Path) -> Iterator[tuple[int, subprocess.Popen[
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     url = process.stdout.readline()
-    assert url.startswith("http://127.0.0.1:"), process.communicate(timeout=10)
+    assert url.startswith("http://127.0.0.1:"), process.communicate(timeout=PATIENCE)
     yield int(url.rstrip("/\n").rpartition(":")[2]), process
     process.kill()
     process.communicate()
@@ -135,13 +136,13 @@ def test_a_real_net_plays_and_the_server_stops_when_told(server: tuple[int, subp
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert len(results) == 8
     client = Client(port)
     assert client.get("/api/runs").body[0]["title"] == "toy"
     assert client.get("/").status == 200
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE)
     assert out == ""
     assert "Traceback" not in err
     assert process.returncode in (0, 130)
