@@ -1,39 +1,57 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""How fast self-play runs, as ratios to bare `caffe.Net` forwards measured in the same minutes.
+"""How fast self-play runs, as ratios of rates that share every second of a machine whose speed drifts.
 
-A rate is the median over repeats; the repeats of all measures are interleaved, so a machine that slows down slows
-them all, and a ratio is the median of the repeats' own ratios. Every measure does a fixed piece of work and returns
-how much of it
-a second.
+What is compared is measured together: self-play with a bare `caffe.Net` forward after each of its own, on the same
+input; two processes between short stretches of one. A rate is the median over repeats, and a ratio is the median of the
+repeats' own ratios.
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing as mp
 import resource
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from azcaffe.games.base import Game
+from azcaffe.games.base import Game, State
 from azcaffe.search import CachedEvaluator, Evaluate, Search, SearchConfig
 
-Measure = Callable[[], float]
-"""Does its work once; returns a rate in units a second."""
+Measure = Callable[[], Mapping[str, float]]
+"""Does its work once; returns the rates that were measured together, by name, in units a second."""
+
+PIECE = 1024
+"""Playouts of all games together between two looks at the clock, where work is measured by time."""
+
+
+class BareNet(Protocol):
+    """An evaluator that can also repeat its last forward with nothing around it."""
+
+    def __call__(self, states: State, slots: NDArray[np.intp]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """As any evaluator."""
+
+    def bare_forwards(self, batch: int, times: int) -> int:
+        """Do the forward of `batch` positions `times` times, on the input of the last call; returns the product."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure to hold: `measure`, in ratio to `against` where given, must reach `least`."""
+    """A figure to hold: `measure`, in ratio to `against` where given, must reach `least`.
+
+    Without `least` it is there to compare another with, and always passes.
+    """
 
     name: str
     measure: str
     against: str | None
-    least: float
+    least: float | None
 
 
 @dataclass(frozen=True)
@@ -54,15 +72,17 @@ class Verdict:
     passed: bool
 
 
-def interleaved(
-    measures: Mapping[str, Measure], repeats: int, tick: Callable[[int, str], None]
-) -> dict[str, list[float]]:
-    """Run every measure once, then all again, `repeats` times; {name: rates}. `tick(done, name)` follows each."""
-    rates: dict[str, list[float]] = {name: [] for name in measures}
-    for repeat in range(repeats):
-        for place, (name, measure) in enumerate(measures.items(), 1):
-            rates[name].append(measure())
-            tick(repeat * len(measures) + place, name)
+def interleaved(measures: Sequence[Measure], repeats: int, tick: Callable[[int, str], None]) -> dict[str, list[float]]:
+    """Run every measure once, then all again, `repeats` times; {name: rates}. `tick(done, name)` follows each.
+
+    A measure that stands in `measures` more than once gives that many rates a repeat.
+    """
+    rates: dict[str, list[float]] = {}
+    for done, measure in enumerate(itertools.chain(*[measures] * repeats), 1):
+        measured = measure()
+        for name, rate in measured.items():
+            rates.setdefault(name, []).append(rate)
+        tick(done, next(iter(measured)))
     return rates
 
 
@@ -77,57 +97,89 @@ def judge(bar: Bar, rates: Mapping[str, list[float]]) -> Verdict:
     if bar.against is not None:
         values = [rate / base for rate, base in zip(values, rates[bar.against], strict=True)]
     value = statistics.median(values)
-    return Verdict(bar, value, value >= bar.least)
+    return Verdict(bar, value, bar.least is None or value >= bar.least)
 
 
-def timed(work: Callable[[], int]) -> float:
-    """Units of `work` a second."""
-    start = time.perf_counter()
-    units = work()
-    return units / (time.perf_counter() - start)
+def timed(name: str, work: Callable[[], int]) -> Measure:
+    """Units of `work` a second, under `name`."""
+
+    def measure() -> dict[str, float]:
+        start = time.perf_counter()
+        units = work()
+        return {name: units / (time.perf_counter() - start)}
+
+    return measure
 
 
-def lockstep(
-    game: Game, evaluate: Evaluate, slots: int, simulations: int, moves: int, c_puct: float = 3.0, seed: int = 0
-) -> int:
-    """Self-play of `slots` games for `moves` plies from the start, noise and temperature 1; returns the playouts made.
+def beside_bare(
+    name: str, bare_name: str, net: BareNet, work: Callable[[Evaluate], Iterator[int]], units: int
+) -> Measure:
+    """Units a second of the endless `work` done with `net`, and positions a second of its forwards alone.
 
-    Finished games sit out, as in training.
+    After each evaluation the same forward is done once more, bare, on a clock of its own. So both rates are over the
+    same seconds, the same batch sizes and the same input; their ratio is the share of the time that is the net's.
+    A measure takes as many pieces of the work as at least `units` need.
     """
+    positions, bare_time = 0, 0.0
+
+    def evaluate(states: State, slots: NDArray[np.intp]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        nonlocal positions, bare_time
+        answer = net(states, slots)
+        start = time.perf_counter()
+        positions += net.bare_forwards(len(states), 1)
+        bare_time += time.perf_counter() - start
+        return answer
+
+    pieces = work(evaluate)
+
+    def measure() -> dict[str, float]:
+        nonlocal positions, bare_time
+        positions, bare_time, done = 0, 0.0, 0
+        start = time.perf_counter()
+        while done < units:
+            done += next(pieces)
+        return {name: done / (time.perf_counter() - start - bare_time), bare_name: positions / bare_time}
+
+    return measure
+
+
+def lockstep(game: Game, evaluate: Evaluate, slots: int, simulations: int, moves: int) -> int:
+    """Self-play of `slots` games for `moves` plies from the start; returns the playouts made."""
     if isinstance(evaluate, CachedEvaluator):
         evaluate.clear()
-    config = SearchConfig(simulations=simulations, c_puct=c_puct, noise_epsilon=0.25)
-    search = Search(game, evaluate, config, slots)
+    return sum(_games(_search(game, evaluate, slots, simulations), moves, simulations, 0))
+
+
+def endless(game: Game, evaluate: Evaluate, slots: int, simulations: int, moves: int) -> Iterator[int]:
+    """The same over and over, in pieces of few playouts, in one search, whose memory is fresh only once."""
+    search = _search(game, evaluate, slots, simulations)
+    for seed in itertools.count():
+        yield from _games(search, moves, max(1, PIECE // slots), seed)
+
+
+def _search(game: Game, evaluate: Evaluate, slots: int, simulations: int) -> Search:
+    return Search(game, evaluate, SearchConfig(simulations=simulations, noise_epsilon=0.25), slots)
+
+
+def _games(search: Search, moves: int, piece: int, seed: int) -> Iterator[int]:
+    """A game in each slot for `moves` plies from the start, noise and temperature 1, `piece` playouts a game at once.
+
+    Yields the playouts made. Finished games sit out, as in training.
+    """
+    slots, simulations = search.tree.slots, search.config.simulations or 0
     live = np.arange(slots)
     rngs = [np.random.default_rng([seed, slot]) for slot in range(slots)]
-    search.reset(live, game.initial(slots), rngs)
-    playouts = 0
+    search.reset(live, search.game.initial(slots), rngs)
     for _ in range(moves):
-        result = search.run(live)
-        playouts += result.playouts
+        for done in range(0, simulations, piece):
+            result = search.run(live, min(piece, simulations - done))
+            yield result.playouts
         cumulative = result.visits.cumsum(axis=1)
         draws = np.array([rngs[slot].random() for slot in live]) * cumulative[:, -1]
         search.advance(live, (cumulative > draws[:, None]).argmax(axis=1))
         live = live[~search.states(live).over]
         if not len(live):
             break
-    return playouts
-
-
-def one_game(game: Game, evaluate: Evaluate, simulations: int, moves: int, c_puct: float = 3.0) -> int:
-    """One game against itself by the most visited moves, as when a person plays; returns the playouts made."""
-    if isinstance(evaluate, CachedEvaluator):
-        evaluate.clear()
-    search = Search(game, evaluate, SearchConfig(simulations=simulations, c_puct=c_puct), 1)
-    search.reset([0], game.initial(1), [np.random.default_rng(0)])
-    playouts = 0
-    for _ in range(moves):
-        result = search.run([0])
-        playouts += result.playouts
-        search.advance([0], result.selected)
-        if search.states([0]).over[0]:
-            break
-    return playouts
 
 
 def peak_memory() -> int:
@@ -136,14 +188,15 @@ def peak_memory() -> int:
 
 
 class Crew:
-    """Spawned processes that do the same work at the same moment; each builds its own net.
+    """Spawned processes that do the same work at the same time; each builds its own net.
 
-    `make` is called in the child and returns its measure; it must be importable by name.
+    `make` is called in the child and returns its kinds of work by name, each an endless iterator of units done; it must
+    be importable by name.
     """
 
-    def __init__(self, make: Callable[..., Measure], args: tuple, count: int) -> None:
+    def __init__(self, make: Callable[..., Mapping[str, Iterator[int]]], args: tuple, count: int) -> None:
         context = mp.get_context("spawn")
-        self._pipes = []
+        self._pipes: list[Connection] = []
         self._processes = []
         for _ in range(count):
             mine, theirs = context.Pipe()
@@ -155,31 +208,55 @@ class Crew:
         for pipe in self._pipes:
             pipe.recv()
 
-    def rate(self, members: int) -> float:
-        """Sum of the rates of the first `members`, working together."""
-        for pipe in self._pipes[:members]:
-            pipe.send(True)
-        return sum(pipe.recv()[0] for pipe in self._pipes[:members])
+    def rates(self, works: Mapping[str, tuple[str, str]], seconds: float) -> dict[str, float]:
+        """`works` {work: (name, name)}: rates of one member alone and of all together, under these names.
 
-    def memory(self) -> int:
-        """Peak memory of the first member so far, bytes, after one more piece of work."""
-        self._pipes[0].send(True)
+        Each stretch takes `seconds`. All together work between the first member alone and the last one alone, whose
+        mean is one member's rate: so a machine that slows down steadily, or whose cores differ, favours neither.
+        """
+        first, last = self._pipes[:1], self._pipes[-1:]
+        before = {work: self._rate(first, work, seconds) for work in works}
+        together = {work: self._rate(self._pipes, work, seconds) for work in works}
+        after = {work: self._rate(last, work, seconds) for work in works}
+        rates: dict[str, float] = {}
+        for work, (one, all_) in works.items():
+            rates |= {one: (before[work] + after[work]) / 2, all_: together[work]}
+        return rates
+
+    def _rate(self, pipes: Sequence[Connection], work: str, seconds: float) -> float:
+        for pipe in pipes:
+            pipe.send((work, seconds))
+        return sum(pipe.recv()[0] for pipe in pipes)
+
+    def memory(self, work: str, seconds: float) -> int:
+        """Peak memory of the first member so far, bytes, after `seconds` more of `work`."""
+        self._pipes[0].send((work, seconds))
         return int(self._pipes[0].recv()[1])
 
     def close(self) -> None:
         """End the processes."""
         for pipe in self._pipes:
-            pipe.send(False)
+            pipe.send(None)
             pipe.close()
         for process in self._processes:
             process.join()
 
 
-def _crew_member(pipe: Connection, make: Callable[..., Measure], args: tuple) -> None:
-    measure = make(*args)
+def rate_over(seconds: float, work: Iterator[int]) -> float:
+    """Units of `work` a second, from as many pieces as `seconds` take."""
+    start, units, spent = time.perf_counter(), 0, 0.0
+    while spent < seconds:
+        units += next(work)
+        spent = time.perf_counter() - start
+    return units / spent
+
+
+def _crew_member(pipe: Connection, make: Callable[..., Mapping[str, Iterator[int]]], args: tuple) -> None:
+    works = make(*args)
     pipe.send(None)
     try:
-        while pipe.recv():
-            pipe.send((measure(), peak_memory()))
+        while (task := pipe.recv()) is not None:
+            work, seconds = task
+            pipe.send((rate_over(seconds, works[work]), peak_memory()))
     except EOFError:
         pass

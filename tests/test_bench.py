@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
 from azcaffe import bench
 from azcaffe.bench import Bar
+from azcaffe.games.base import State
 from azcaffe.games.tictactoe import TicTacToe
-from azcaffe.search import CachedEvaluator, UniformEvaluator
+from azcaffe.search import CachedEvaluator, Evaluate, UniformEvaluator
 from tests.helpers.stub_net import StubNet
 
 
@@ -14,13 +21,14 @@ def test_repeats_are_interleaved_and_progress_is_told() -> None:
     order: list[str] = []
     told: list[tuple[int, str]] = []
 
-    def measure(name: str) -> bench.Measure:
-        return lambda: order.append(name) or float(len(order))  # type: ignore[func-returns-value]
+    def measure(*names: str) -> bench.Measure:
+        return lambda: order.extend(names) or {name: float(len(order)) for name in names}  # type: ignore[func-returns-value]
 
-    rates = bench.interleaved({"a": measure("a"), "b": measure("b")}, 3, lambda done, name: told.append((done, name)))
-    assert order == ["a", "b"] * 3
-    assert rates == {"a": [1, 3, 5], "b": [2, 4, 6]}
-    assert told == [(1, "a"), (2, "b"), (3, "a"), (4, "b"), (5, "a"), (6, "b")]
+    one, pair = measure("a"), measure("b", "c")
+    rates = bench.interleaved([one, pair, pair], 2, lambda done, name: told.append((done, name)))
+    assert order == ["a", "b", "c", "b", "c"] * 2
+    assert rates == {"a": [1, 6], "b": [3, 5, 8, 10], "c": [3, 5, 8, 10]}
+    assert told == [(1, "a"), (2, "b"), (3, "b"), (4, "a"), (5, "b"), (6, "b")]
 
 
 def test_a_bar_is_judged_by_the_median_of_the_repeats_ratios() -> None:
@@ -30,7 +38,61 @@ def test_a_bar_is_judged_by_the_median_of_the_repeats_ratios() -> None:
     assert bench.judge(Bar("x", "ours", "bare", 1.0), rates).passed
     assert bench.judge(Bar("x", "ours", "bare", 1.0), rates).value == 1.0
     assert not bench.judge(Bar("x", "ours", None, 30.5), rates).passed
+    assert bench.judge(Bar("only to compare with", "ours", "bare", None), rates).passed
     assert bench.figure([3.0, 1.0, 2.0]) == bench.Figure(2.0, 1.0, 3.0)
+
+
+class Clock:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(bench.time, "perf_counter", lambda: self.now)
+
+
+class SlowNet(StubNet):
+    """1 second a position for the forward, half a second an evaluation for the rest of its call."""
+
+    def __init__(self, game: TicTacToe, clock: Clock) -> None:
+        super().__init__(game)
+        self.clock = clock
+        self.batches: list[tuple[str, int]] = []
+
+    def __call__(self, states: State, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.batches.append(("evaluated", len(states)))
+        self.clock.now += len(states) + 0.5
+        return super().__call__(states, slots)
+
+    def bare_forwards(self, batch: int, times: int) -> int:
+        self.batches.append(("bare", batch))
+        self.clock.now += batch * times
+        return batch * times
+
+
+def test_every_evaluation_is_followed_by_its_bare_forward_on_a_clock_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    game = TicTacToe(3, 3, 3)
+    clock = Clock(monkeypatch)
+    net = SlowNet(game, clock)
+
+    def work(evaluate: Evaluate) -> Iterator[int]:
+        for playouts in bench.endless(game, evaluate, 4, 20, 9):
+            clock.now += 10  # the search's own time
+            yield playouts
+
+    measure = bench.beside_bare("ours", "bare", net, work, 600)
+    measure()
+    net.batches.clear()
+    started = clock.now
+    rates = measure()
+    evaluated, bare = net.batches[::2], net.batches[1::2]
+    assert [size for _, size in evaluated] == [size for _, size in bare]
+    assert {kind for kind, _ in evaluated} == {"evaluated"} and {kind for kind, _ in bare} == {"bare"}
+    assert len({size for _, size in bare}) > 1  # ended games ask for no evaluation
+    positions = sum(size for _, size in bare)
+    assert rates["bare"] == 1.0
+    assert 600 <= round(rates["ours"] * (clock.now - started - positions)) < 600 + 4 * 20
 
 
 def test_lockstep_counts_every_playout_and_stops_with_the_games() -> None:
@@ -38,7 +100,17 @@ def test_lockstep_counts_every_playout_and_stops_with_the_games() -> None:
     assert bench.lockstep(game, UniformEvaluator(game), slots=4, simulations=10, moves=2) == 80
     whole = bench.lockstep(game, UniformEvaluator(game), slots=6, simulations=5, moves=100)
     assert 6 * 5 * 5 <= whole <= 6 * 5 * 9  # a game takes 5 to 9 plies
-    assert 5 * 30 <= bench.one_game(game, UniformEvaluator(game), simulations=30, moves=100) <= 9 * 30
+
+
+def test_self_play_in_pieces_is_the_same_self_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = TicTacToe(6, 6, 4)
+    whole, pieces = StubNet(game), StubNet(game)
+    monkeypatch.setattr(bench, "PIECE", 13)
+    assert bench.lockstep(game, whole, 3, 10, 2) == 60
+    endless = bench.endless(game, pieces, 3, 10, 2)
+    assert list(itertools.islice(endless, 6)) == [12, 12, 6] * 2
+    assert pieces.asked == whole.asked
+    assert list(itertools.islice(endless, 6)) == [12, 12, 6] * 2
 
 
 def test_a_cache_starts_empty_every_time() -> None:
@@ -51,15 +123,34 @@ def test_a_cache_starts_empty_every_time() -> None:
     assert net.asked == 2 * first
 
 
-def make_counter(step: int) -> bench.Measure:
-    return lambda: float(step)
+def test_a_rate_over_some_time_takes_whole_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    def work() -> Iterator[int]:
+        while True:
+            clock.now += 2
+            yield 10
+
+    assert bench.rate_over(5, work()) == 30 / 6
 
 
-def test_crew_adds_up_its_members_rates() -> None:
-    crew = bench.Crew(make_counter, (7,), 2)
+def make_works(units: int) -> dict[str, Iterator[int]]:
+    def steady() -> Iterator[int]:
+        while True:
+            bench.time.sleep(0.01)
+            yield units
+
+    return {"little": steady(), "much": (100 * piece for piece in steady())}
+
+
+def test_two_members_do_twice_the_work_of_one() -> None:
+    crew = bench.Crew(make_works, (7,), 2)
     try:
-        assert crew.rate(1) == 7
-        assert crew.rate(2) == 14
-        assert 10e6 < crew.memory() < 4e9
+        rates = crew.rates({"little": ("one", "two"), "much": ("one of much", "two of much")}, 0.2)
+        assert list(rates) == ["one", "two", "one of much", "two of much"]
+        assert 0 < rates["one"] <= 700  # 7 every hundredth of a second, or less often on a busy machine
+        assert rates["two"] == pytest.approx(2 * rates["one"], rel=0.5)
+        assert rates["one of much"] == pytest.approx(100 * rates["one"], rel=0.5)
+        assert 10e6 < crew.memory("little", 0.02) < 4e9
     finally:
         crew.close()

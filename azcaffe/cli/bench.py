@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Measure speed against bare Caffe.
 
-The bars are ratios to forwards of the bare `caffe.Net` measured between them, on the 6x6 two-block net, BLAS on one
-thread. Run it on an idle machine; it takes some minutes. --growth shows how cost grows with games, playouts, board
-and blocks.
+The bars are ratios to forwards of the bare `caffe.Net`, one after each evaluation and with the same input, on the 6x6
+two-block net, BLAS on one thread. Run it on an idle machine; it takes some minutes. --growth shows how cost grows with
+games, playouts, board and blocks.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
-import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +20,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from azcaffe import bench
-from azcaffe.bench import Bar, Crew, Measure, Verdict
-from azcaffe.cli.common import progress_from_args
+from azcaffe.bench import Bar, Crew, Measure, Verdict, beside_bare, timed
+from azcaffe.cli.common import check_writable, progress_from_args, write_json
 from azcaffe.cli.parser import CommandParser, UsageError, whole_number
 from azcaffe.encoding import Encoding
 from azcaffe.games.base import Game
@@ -38,11 +37,22 @@ MEMORY_LIMIT = 1.5e9
 GAMES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 PLAYOUTS = (25, 50, 100, 200, 400, 800, 1600)
 
+OPENING = 4
+"""Plies of self-play that are measured: before the first game ends, so that nearly every playout needs a forward."""
+STRETCH = 1.5
+"""Seconds that one or two processes work before the other number has its turn."""
+CREW_TURNS = 4
+"""How often they take turns in a repeat."""
+
+SELF_PLAY, CACHED_SELF_PLAY, FORWARDS = "self-play, cache off", "self-play, cache on", "bare forwards"
+"""The kinds of work of a spawned process."""
+
 BARS = (
     Bar("self-play, 128 games, cache off / bare forwards", "self-play, cache off", "bare forwards", 0.94),
     Bar("self-play with cache, from the start / cache off", "self-play, cache on", "self-play, cache off", 1.5),
-    Bar("two self-play processes / one", "two processes", "one process", 1.85),
-    Bar("one game alone / bare forwards", "one game", "bare forwards", 0.6),
+    Bar("two self-play processes / one, cache off", "two processes", "one process", 1.85),
+    Bar("  the machine's own: bare forwards, two / one", "two processes, bare", "one process, bare", None),
+    Bar("one game alone / bare forwards of one position", "one game", "bare forwards of one", 0.6),
     Bar("3x3 with cache, playouts/s", "3x3, cache on", None, 100_000),
 )
 
@@ -62,12 +72,11 @@ def run(args: argparse.Namespace) -> int:
     for name in ("repeats", "games", "simulations"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")
-    if args.json and not Path(args.json).absolute().parent.is_dir():
-        raise UsageError(f"--json {args.json}: there is no folder {Path(args.json).absolute().parent}")
+    check_writable(args.json)
     with TemporaryDirectory(prefix="azcaffe-bench-") as folder:
         report = growth(args, Path(folder)) if args.growth else bars(args, Path(folder))
     if args.json:
-        Path(args.json).write_text(json.dumps(report, indent=1) + "\n")
+        write_json(args.json, report)
     return 0 if report.get("passed", True) else 1
 
 
@@ -79,31 +88,40 @@ def bars(args: argparse.Namespace, folder: Path) -> dict:
     cached = CachedEvaluator(evaluate, game, CACHE)
     small_cached = CachedEvaluator(NetEvaluator(small, small_model, None), small, CACHE)
     solver = Solver(solver_file(folder, model), game, batch_size=128, output_dir=folder, seed=0)
-    crew = Crew(crew_measure, (game.name, str(model), args.games, args.simulations), 2)
-    measures: dict[str, Measure] = {
-        "bare forwards": lambda: bench.timed(lambda: evaluate.bare_forwards(args.games, 100)),
-        "self-play, cache off": lambda: bench.timed(
-            lambda: bench.lockstep(game, evaluate, args.games, args.simulations, 1)
-        ),
-        "self-play, cache on": lambda: bench.timed(
-            lambda: bench.lockstep(game, cached, args.games, args.simulations, 1)
-        ),
-        "one game": lambda: bench.timed(lambda: bench.one_game(game, cached, args.simulations, 20)),
-        "3x3, cache on": lambda: bench.timed(lambda: bench.lockstep(small, small_cached, 512, args.simulations, 9)),
-        "one process": lambda: crew.rate(1),
-        "two processes": lambda: crew.rate(2),
-        "training steps of 128": lambda: bench.timed(lambda: train(solver, game, 20)),
+    crew = Crew(crew_works, (game.name, str(model), args.games, args.simulations), 2)
+    works = {
+        SELF_PLAY: ("one process", "two processes"),
+        FORWARDS: ("one process, bare", "two processes, bare"),
     }
+
+    def scaling() -> dict[str, float]:
+        return crew.rates(works, STRETCH)
+
+    measures: list[Measure] = [
+        beside_bare(
+            "self-play, cache off", "bare forwards", evaluate,
+            lambda paired: bench.endless(game, paired, args.games, args.simulations, OPENING),
+            args.games * args.simulations // 2,
+        ),
+        timed("self-play, cache on", lambda: bench.lockstep(game, cached, args.games, args.simulations, 1)),
+        beside_bare(
+            "one game", "bare forwards of one", evaluate,
+            lambda paired: bench.endless(game, paired, 1, args.simulations, OPENING),
+            2 * OPENING * args.simulations,
+        ),
+        timed("3x3, cache on", lambda: bench.lockstep(small, small_cached, 512, args.simulations, 9)),
+        timed("training steps of 128", lambda: train(solver, game, 20)),
+        *[scaling] * CREW_TURNS,
+    ]  # fmt: skip
     if args.against:
-        measures["against"] = lambda: against(args.against)
+        measures.append(lambda: {"against": against(args.against)})
     with progress_from_args(args, "bench", args.repeats * len(measures)) as progress:
         rates = bench.interleaved(measures, args.repeats, progress.update)
     memory = watch_memory(crew, args.memory_minutes)
     crew.close()
     verdicts = [bench.judge(bar, rates) for bar in BARS]
-    verdicts.append(Verdict(Bar("memory of a self-play process, GB", "memory", None, MEMORY_LIMIT / 1e9), memory[-1] /
-    1e9,
-                            memory[-1] <= MEMORY_LIMIT))  # fmt: skip
+    memory_bar = Bar("memory of a self-play process, GB", "memory", None, MEMORY_LIMIT / 1e9)
+    verdicts.append(Verdict(memory_bar, memory[-1] / 1e9, memory[-1] <= MEMORY_LIMIT))
     print_rates(rates)
     print_verdicts(verdicts)
     if len(memory) > 1:
@@ -124,14 +142,14 @@ def growth(args: argparse.Namespace, folder: Path) -> dict:
     six = TicTacToe(6, 6, 4)
     nets = {blocks: NetEvaluator(six, net_file(folder, six, blocks), None) for blocks in (1, 2, 5, 10)}
 
-    def work(evaluate: NetEvaluator, game: Game, games: int, simulations: int) -> Measure:
-        return lambda: bench.timed(lambda: bench.lockstep(game, evaluate, games, simulations, 1))
+    def work(label: object, evaluate: NetEvaluator, game: Game, games: int, simulations: int) -> Measure:
+        return timed(str(label), lambda: bench.lockstep(game, evaluate, games, simulations, 1))
 
-    tables: dict[str, dict[str, Measure]] = {
-        "games in lockstep": {str(n): work(nets[2], six, n, max(25, min(400, 12800 // n))) for n in GAMES},
-        "playouts a move": {str(n): work(nets[2], six, 32, n) for n in PLAYOUTS},
-        "board": {label: work(evaluate, game, 64, 50) for label, game, evaluate in boards(folder)},
-        "blocks": {str(n): work(evaluate, six, 64, 50) for n, evaluate in nets.items()},
+    tables: dict[str, list[Measure]] = {
+        "games in lockstep": [work(n, nets[2], six, n, max(25, min(400, 12800 // n))) for n in GAMES],
+        "playouts a move": [work(n, nets[2], six, 32, n) for n in PLAYOUTS],
+        "board": [work(label, evaluate, game, 64, 50) for label, game, evaluate in boards(folder)],
+        "blocks": [work(n, evaluate, six, 64, 50) for n, evaluate in nets.items()],
     }
     report: dict[str, dict[str, float]] = {}
     for title, measures in tables.items():
@@ -166,13 +184,24 @@ def solver_file(folder: Path, model: Path) -> Path:
     return write_solver(SolverSpec(snapshot_prefix=model.stem), path, model)
 
 
-def crew_measure(game_name: str, model: str, games: int, simulations: int) -> Measure:
-    """What a spawned process does: one ply of self-play with its own net and cache."""
+def crew_works(game_name: str, model: str, games: int, simulations: int) -> Mapping[str, Iterator[int]]:
+    """What a spawned process can do with a net of its own.
+
+    Real self-play is mostly forwards, so without cache: from the start position a cache answers nearly everything.
+    """
     from azcaffe.games.registry import parse_game
 
     game = parse_game(game_name)
-    cached = CachedEvaluator(NetEvaluator(game, Path(model), None), game, CACHE)
-    return lambda: bench.timed(lambda: bench.lockstep(game, cached, games, simulations, 1))
+    evaluate = NetEvaluator(game, Path(model), None)
+    playing = bench.endless(game, evaluate, games, simulations, OPENING)
+    next(playing)  # forwards alone work on the input that self-play left behind: let there be some
+    return {
+        SELF_PLAY: playing,
+        FORWARDS: iter(lambda: evaluate.bare_forwards(games, 8), None),
+        CACHED_SELF_PLAY: bench.endless(
+            game, CachedEvaluator(evaluate, game, CACHE), games, simulations, game.max_plies
+        ),
+    }
 
 
 def train(solver: Solver, game: Game, steps: int) -> int:
@@ -188,13 +217,7 @@ def train(solver: Solver, game: Game, steps: int) -> int:
 
 def watch_memory(crew: Crew, minutes: int) -> list[int]:
     """Peak memory of a self-play process, after the bench and then once a minute of work."""
-    seen = [crew.memory()]
-    for _ in range(minutes):
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            latest = crew.memory()
-        seen.append(latest)
-    return seen
+    return [crew.memory(CACHED_SELF_PLAY, seconds) for seconds in [4 * STRETCH, *[60] * minutes]]
 
 
 def against(command: str) -> float:
@@ -223,5 +246,9 @@ def print_verdicts(verdicts: list[Verdict]) -> None:
     """The bars on stdout."""
     print(f"\n{'bar':<52} {'needed':>10} {'measured':>10}")
     for v in verdicts:
-        needed = f"{'<=' if v.bar.measure == 'memory' else '>='} {v.bar.least:,g}"
-        print(f"{v.bar.name:<52} {needed:>10} {v.value:>10,.3g}  {'pass' if v.passed else 'FAIL'}")
+        if v.bar.least is None:
+            needed, word = "-", ""
+        else:
+            needed = f"{'<=' if v.bar.measure == 'memory' else '>='} {v.bar.least:,g}"
+            word = "pass" if v.passed else "FAIL"
+        print(f"{v.bar.name:<52} {needed:>10} {v.value:>10,.3g}  {word}".rstrip())
