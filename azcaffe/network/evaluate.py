@@ -139,6 +139,10 @@ class NetEvaluator:
         self._input, self._value, self._policy = blobs[INPUT], blobs[VALUE], blobs[POLICY]
         self._last = len(self._net.layers) - 1
         self._batch = BATCH
+        # On a GPU each look at a blob's `data` copies it from there, and a Python layer may reshape blobs as it likes.
+        self._memory_stays = gpu is None and not allow_python_layers
+        self._planes: FloatArray | None = None
+        self._outputs: tuple[FloatArray, FloatArray] | None = None
         elements = sum(blob.count for blob in blobs.values()) // BATCH
         self._largest = max(1, min(MAX_BATCH, MAX_BATCH_ELEMENTS // elements))
 
@@ -149,7 +153,7 @@ class NetEvaluator:
             if count == 0:
                 return np.empty((0, self.num_actions), np.float32), np.empty(0, np.float32)
             self._resize(count)
-            encode(self._game, states, self.encoding, out=self._input.data)
+            encode(self._game, states, self.encoding, out=self._input_planes())
             return self._run(count)
         parts = []
         for start in range(0, count, self._largest):
@@ -172,7 +176,7 @@ class NetEvaluator:
         for start in range(0, len(planes), self._largest):
             part = planes[start : start + self._largest]
             self._resize(len(part))
-            self._input.data[...] = part
+            self._input_planes()[...] = part
             priors[start : start + len(part)], values[start : start + len(part)] = self._run(len(part))
         return priors, values
 
@@ -188,11 +192,22 @@ class NetEvaluator:
             self._input.reshape(count, self._model.channels, self._model.height, self._model.width)
             self._net.reshape()
             self._batch = count
+            self._planes = self._outputs = None
+
+    def _input_planes(self) -> FloatArray:
+        """The input's memory (B, C, H, W); it moves only when the net is reshaped."""
+        if self._planes is None or not self._memory_stays:
+            self._planes = self._input.data
+        return self._planes
 
     def _run(self, count: int) -> tuple[FloatArray, FloatArray]:
-        # Net.forward of pycaffe builds dictionaries on the way; the raw call does not. Blobs are views: copy.
+        # Net.forward of pycaffe builds dictionaries on the way; the raw call does not. Blobs are views: copy. They are
+        # looked up again after each reshape's first forward, in which some layers still share memory with others.
         self._net._forward(0, self._last)
-        return self._policy.data.reshape(count, -1).copy(), self._value.data.reshape(count).copy()
+        if self._outputs is None or not self._memory_stays:
+            self._outputs = self._policy.data.reshape(count, -1), self._value.data.reshape(count)
+        priors, values = self._outputs
+        return priors.copy(), values.copy()
 
     def set_weights(self, weights: Weights) -> None:
         """Replace the weights of every layer; layers that only training has (losses) are passed over.

@@ -69,6 +69,35 @@ def test_alone_beside_others_and_in_chunks(six: Game) -> None:
     ]
 
 
+def test_batches_of_many_sizes_in_turn_are_answered_as_by_a_net_that_knows_one_size(six: Game, tmp_path: Path) -> None:
+    """Views of the net's memory are kept between calls; a reshape moves it."""
+    model = write_net(NetSpec(6, 6, 36, blocks=1, channels=8, head_channels=2), tmp_path / "net.prototxt")
+    text = model.read_text()
+    flat = tmp_path / "flat.prototxt"  # outputs that are another blob's memory, handed over in the forward itself
+    flat.write_text(
+        text.replace('"output_probas"', '"inner_probas"').replace('"output_value"', '"inner_value"')
+        + 'layer { name: "f1" type: "Flatten" bottom: "inner_probas" top: "output_probas" }\n'
+        + 'layer { name: "f2" type: "Flatten" bottom: "inner_value" top: "output_value" }\n'
+    )
+    rng = np.random.default_rng(0)
+    planes = rng.integers(0, 2, (300, 3, 6, 6)).astype(np.float32)
+    for path in (model, flat):
+        one, other = NetEvaluator(six, path), NetEvaluator(six, path)
+        other.set_weights(one.weights())
+        expected = other.forward(planes)
+        for size in (1, 1, 7, 7, 300, 300, 2, 2, 64, 1, 1, 300):
+            for found, wanted in zip(one.forward(planes[:size]), expected):
+                np.testing.assert_allclose(found, wanted[:size], atol=1e-5)
+
+
+def test_bare_forwards_repeat_the_last_forward(six: Game) -> None:
+    evaluate = NetEvaluator(six, MODELS / f"{NETS[0]}.prototxt")
+    priors, values = evaluate(six.initial(5), np.arange(5))
+    assert evaluate.bare_forwards(5, 3) == 15
+    np.testing.assert_array_equal(evaluate._policy.data.reshape(5, -1), priors)
+    np.testing.assert_array_equal(evaluate._value.data.reshape(5), values)
+
+
 def test_results_are_copies(six: Game) -> None:
     evaluate = NetEvaluator(six, MODELS / f"{NETS[0]}.prototxt")
     first = evaluate.forward(np.zeros((2, 3, 6, 6), np.float32))
