@@ -52,25 +52,25 @@ def descend(
     if len(roots) == 1 and root_actions is None and select in SINGLE:
         return _descend_single(tree, int(roots[0]), select)
     child_of = tree.child.reshape(-1)
-    passed: list[tuple[NDArray, ...]] = []  # (rows, edges, trees, children) of each level
+    passed: list[tuple[NDArray, ...]] = []  # (rows, edges, trees) of each level
     rows, top, walking = roots, roots, np.arange(len(roots))
     while True:
         actions = select(tree, rows) if root_actions is None or passed else root_actions
         edges = rows * tree.num_actions + actions
         child = child_of.take(edges)
-        passed.append((rows, edges, walking, child))
+        passed.append((rows, edges, walking))
         inside = (child > 0).nonzero()[0]
         if not len(inside):
             break
         if len(inside) < len(rows):
             walking, top, child = walking.take(inside), top.take(inside), child.take(inside)
         rows = top + child
-    rows, edges, trees, child = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+    rows, edges, trees = (np.concatenate(parts) for parts in zip(*passed, strict=True))
     last = np.empty(len(roots), np.intp)
     last[trees] = np.arange(len(trees))  # of all places in a tree's way the deepest is written last, and stays
     leaf_rows, leaf_edges = rows.take(last), edges.take(last)
     leaf_actions = leaf_edges - leaf_rows * tree.num_actions
-    return Descent(rows, edges, trees, leaf_rows, leaf_actions, leaf_edges, child.take(last))
+    return Descent(rows, edges, trees, leaf_rows, leaf_actions, leaf_edges, child_of.take(leaf_edges))
 
 
 def _descend_single(tree: Tree, root: int, select: Select) -> SingleDescent:
