@@ -22,6 +22,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
+from tests.helpers.waiting import PATIENCE
+
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
     pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs Debian's packages chromium and chromium-driver"),
@@ -111,7 +113,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_page_load_timeout(90)
+    driver.set_page_load_timeout(PATIENCE)
     yield driver
     driver.quit()
 
