@@ -21,7 +21,7 @@ import numpy as np
 
 from azcaffe import bench
 from azcaffe.bench import Bar, Crew, Measure, Verdict, beside_bare, timed
-from azcaffe.cli.common import check_writable, progress_from_args, write_json
+from azcaffe.cli.common import check_writable, models_folder, progress_from_args, write_json
 from azcaffe.cli.parser import CommandParser, UsageError, whole_number
 from azcaffe.encoding import Encoding
 from azcaffe.games.base import Game
@@ -83,12 +83,13 @@ def run(args: argparse.Namespace) -> int:
 def bars(args: argparse.Namespace, folder: Path) -> dict:
     """Measure every bar of the table; print and return figures and verdicts."""
     game, small = TicTacToe(6, 6, 4), TicTacToe(3, 3, 3)
-    model, small_model = net_file(folder, game, 2), net_file(folder, small, 2)
-    evaluate = NetEvaluator(game, model, None)
+    small_model = net_file(folder, small, 2)
+    model, weights = self_play_net(folder, game)
+    evaluate = NetEvaluator(game, model, weights)
     cached = CachedEvaluator(evaluate, game, CACHE)
     small_cached = CachedEvaluator(NetEvaluator(small, small_model, None), small, CACHE)
     solver = Solver(solver_file(folder, model), game, batch_size=128, output_dir=folder, seed=0)
-    crew = Crew(crew_works, (game.name, str(model), args.games, args.simulations), 2)
+    crew = Crew(crew_works, (game.name, model, weights, args.games, args.simulations), 2)
     works = {
         SELF_PLAY: ("one process", "two processes"),
         FORWARDS: ("one process, bare", "two processes, bare"),
@@ -122,6 +123,7 @@ def bars(args: argparse.Namespace, folder: Path) -> dict:
     verdicts = [bench.judge(bar, rates) for bar in BARS]
     memory_bar = Bar("memory of a self-play process, GB", "memory", None, MEMORY_LIMIT / 1e9)
     verdicts.append(Verdict(memory_bar, memory[-1] / 1e9, memory[-1] <= MEMORY_LIMIT))
+    print(f"6x6 net with {'initial weights' if weights is None else f'the weights of {weights.name}'}")
     print_rates(rates)
     print_verdicts(verdicts)
     if len(memory) > 1:
@@ -178,13 +180,25 @@ def net_file(folder: Path, game: Game, blocks: int) -> Path:
     return path
 
 
+def self_play_net(folder: Path, game: Game) -> tuple[Path, Path | None]:
+    """The shipped two-block net with its weights, with which searches look as in training; else one without weights."""
+    for suffix in ("", "/original"):
+        weights = Path(f"{models_folder()}{suffix}") / "net_tic_tac_6_4_2_res_block.caffemodel"
+        model = models_folder() / f"{weights.stem}.prototxt"
+        if weights.is_file() and model.is_file():
+            return model, weights
+    return net_file(folder, game, 2), None
+
+
 def solver_file(folder: Path, model: Path) -> Path:
     """A solver with the published settings for `model`."""
     path = folder / "solver.prototxt"
     return write_solver(SolverSpec(snapshot_prefix=model.stem), path, model)
 
 
-def crew_works(game_name: str, model: str, games: int, simulations: int) -> Mapping[str, Iterator[int]]:
+def crew_works(
+    game_name: str, model: Path, weights: Path | None, games: int, simulations: int
+) -> Mapping[str, Iterator[int]]:
     """What a spawned process can do with a net of its own.
 
     Real self-play is mostly forwards, so without cache: from the start position a cache answers nearly everything.
@@ -192,7 +206,7 @@ def crew_works(game_name: str, model: str, games: int, simulations: int) -> Mapp
     from azcaffe.games.registry import parse_game
 
     game = parse_game(game_name)
-    evaluate = NetEvaluator(game, Path(model), None)
+    evaluate = NetEvaluator(game, model, weights)
     playing = bench.endless(game, evaluate, games, simulations, OPENING)
     next(playing)  # forwards alone work on the input that self-play left behind: let there be some
     return {
