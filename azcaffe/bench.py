@@ -27,7 +27,7 @@ from azcaffe.search import CachedEvaluator, Evaluate, Search, SearchConfig
 Measure = Callable[[], Mapping[str, float]]
 """Does its work once; returns the rates that were measured together, by name, in units a second."""
 
-PIECE = 1024
+PIECE = 6400
 """Playouts of all games together between two looks at the clock, where work is measured by time."""
 
 
