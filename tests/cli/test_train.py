@@ -85,10 +85,16 @@ def snapshots(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths if int(path.stem.rpartition("_")[2]) % 50 == 0}
 
 
+def at_work(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until `process` holds the run's lock; from before that on it minds signals."""
+    wait_for(lambda: (folder / "lock").read_text() == f"{process.pid}\n", process)
+
+
 def goes_on_like(unbroken: Path, folder: Path, process: subprocess.Popen[str]) -> str:
     """Let the run in `folder` go on as far as the unbroken one, stop it, compare the snapshots; returns its stderr."""
     expected = snapshots(unbroken)
     assert len(expected) >= 6
+    at_work(folder, process)
     wait_for(lambda: expected.keys() <= snapshots(folder).keys(), process)
     process.terminate()
     _, err = process.communicate(timeout=PATIENCE)
@@ -176,7 +182,7 @@ def test_ten_kills_at_random_moments(unbroken: Path, solver: Path, tmp_path: Pat
     words: tuple[object, ...] = (*SMALL, LONG, "--solver_file", solver, "--output_dir", folder, "--checkpoint-every=10")
     for _ in range(10):
         process = start(*words)
-        wait_for(lambda pid=process.pid: (folder / "lock").read_text() == f"{pid}\n", process)
+        at_work(folder, process)
         words = ("--resume", folder)
         newest = _newest(folder) + chance.choice([0, 0, 1, 2])
         wait_for(lambda newest=newest: _newest(folder) >= newest, process)
