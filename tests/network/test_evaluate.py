@@ -14,7 +14,7 @@ import pytest
 
 from azcaffe.encoding import Encoding, encode
 from azcaffe.errors import AzcaffeError
-from azcaffe.games.base import Game, State
+from azcaffe.games.base import Game, concatenate, State
 from azcaffe.games.registry import make_game
 from azcaffe.network import ModelError, NetEvaluator, NetSpec, model_history, save_weights, write_net
 
@@ -47,6 +47,15 @@ def test_value_and_priors_of_the_published_nets(net: str, six: Game, original_as
         assert values[0] == pytest.approx(expected["value"], abs=1e-4)
         for action, prior in expected["priors"].items():
             assert masked[int(action)] == pytest.approx(prior, abs=1e-4)
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_values_of_the_published_nets_in_one_batch(net: str, six: Game, original_assets: Path, golden: Path) -> None:
+    evaluate = NetEvaluator(six, MODELS / f"{net}.prototxt", original_assets / f"{net}.caffemodel")
+    rows = [json.loads(line) for line in (golden / "ticfour_6x6.jsonl").read_text().splitlines()]
+    states = concatenate([position(six, row["moves"]) for row in rows])
+    _, values = evaluate(states, np.arange(len(rows)))
+    np.testing.assert_allclose(values, [row["nets"][net]["value"] for row in rows], rtol=0, atol=1e-5)
 
 
 def test_alone_beside_others_and_in_chunks(six: Game) -> None:
