@@ -14,7 +14,7 @@ import pytest
 
 from azcaffe.encoding import Encoding, encode
 from azcaffe.errors import AzcaffeError
-from azcaffe.games.base import Game, concatenate, State
+from azcaffe.games.base import Game, State, concatenate
 from azcaffe.games.registry import make_game
 from azcaffe.network import ModelError, NetEvaluator, NetSpec, model_history, save_weights, write_net
 
