@@ -127,7 +127,7 @@ def test_every_result_arrives_once_and_in_order_with_one_job_an_actor(joined: An
     assert actors.waiting_share() > 0.9
     pids = list(actors.pids)
     actors.close()
-    wait_for(lambda: not any(alive(pid) for pid in pids))  # no actor outlives its pool
+    wait_for(lambda: not any(alive(pid) for pid in pids), seconds=10)  # no actor outlives its pool
 
 
 def test_errors_of_a_job_reach_the_caller(joined: Any) -> None:

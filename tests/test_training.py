@@ -210,7 +210,7 @@ def test_stops_in_time_while_workers_are_busy(tmp_path: Path) -> None:
     run = Trainer(GAME, Encoding(), LinearSolver(GAME), setup, config, RunFolder(tmp_path), Quiet())
     begun = time.monotonic()
     assert not run.run(2, lambda: time.monotonic() > begun + 1)
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 5
     assert latest_checkpoint(tmp_path / "checkpoints").state["counters"]["next_game"] == 0
 
 

@@ -155,8 +155,10 @@ def test_stopped_and_resumed_ends_in_the_same_weights(unbroken: Path, solver: Pa
         process = start(*words)
         wait_for(lambda lines=lines: len(records_of_a_killed_run(folder)) >= lines, process)
         os.killpg(process.pid, number)  # as a terminal does: to everyone, workers included
+        begun = time.monotonic()
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
+        assert time.monotonic() - begun < 10
         assert "go on with: azcaffe train --resume" in err
         words = ("--resume", folder)
     goes_on_like(unbroken, folder, start(*words))

@@ -12,9 +12,14 @@ PATIENCE = 300.0
 """Seconds until something that takes one or two on an idle machine counts as never coming."""
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
-    """Return once `condition()` holds; files that are not there yet do not. `process` must be running until then."""
-    deadline = time.monotonic() + PATIENCE
+def wait_for(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = PATIENCE
+) -> None:
+    """Return once `condition()` holds; files that are not there yet do not. `process` must be running until then.
+
+    `seconds` is for what we promise to happen so soon.
+    """
+    deadline = time.monotonic() + seconds
     while True:
         try:
             if condition():

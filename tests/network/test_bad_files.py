@@ -143,7 +143,7 @@ def test_nets_that_cannot_be(case: str, game: Game, tmp_path: Path) -> None:
         NetEvaluator(game, path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
-    assert time.monotonic() - started < 30  # at most 1 on an idle machine
+    assert time.monotonic() - started < 5
 
 
 def test_python_layers_that_the_user_allows(game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

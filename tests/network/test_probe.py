@@ -134,7 +134,7 @@ def test_a_slow_net_is_given_up(fresh_cache: Path, monkeypatch: pytest.MonkeyPat
     started = time.monotonic()
     with pytest.raises(ModelError, match=r"slow\.prototxt: Caffe needs more than 0\.02 s to open"):
         probe_net(text, proto.TEST, "slow.prototxt")
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 5
 
 
 def test_a_killed_probe_process_is_started_again(fresh_cache: Path) -> None:
@@ -159,4 +159,4 @@ def test_the_probe_process_ends_with_us() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     child = int(done.stdout)
-    wait_for(lambda: not alive(child))
+    wait_for(lambda: not alive(child), seconds=5)
