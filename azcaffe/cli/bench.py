@@ -183,9 +183,10 @@ def net_file(folder: Path, game: Game, blocks: int) -> Path:
 
 def self_play_net(folder: Path, game: Game) -> tuple[Path, Path | None]:
     """The shipped two-block net with its weights, with which searches look as in training; else one without weights."""
-    for suffix in ("", "/original"):
-        weights = Path(f"{models_folder()}{suffix}") / "net_tic_tac_6_4_2_res_block.caffemodel"
-        model = models_folder() / f"{weights.stem}.prototxt"
+    models, name = models_folder(), "net_tic_tac_6_4_2_res_block"
+    model = models / f"{name}.prototxt"
+    for place in (models, models / "original"):
+        weights = place / f"{name}.caffemodel"
         if weights.is_file() and model.is_file():
             return model, weights
     return net_file(folder, game, 2), None
