@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """The replay buffer: positions of the newest games, stored as named columns in a ring.
 
-A position costs `cells + A * 2 + 14` bytes (no float planes: the planes are made when a batch is drawn), so 10,000
+A position costs `cells + A * 2 + 17` bytes (no float planes: the planes are made when a batch is drawn), so 10,000
 positions of 6x6 are 1.2 MB. What is saved is restored exactly, the counts of everything ever appended included.
 """
 
@@ -12,7 +12,7 @@ import json
 import zipfile
 import zlib
 from collections import deque
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,9 @@ from azcaffe.errors import AzcaffeError, ConfigError
 from azcaffe.games.base import Game
 from azcaffe.selfplay import Samples, empty_samples
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
+"""Version 1 kept values as int8: results only."""
 _FIRST_ROWS = 1024
 
 
@@ -206,8 +208,10 @@ def load_samples(path: Path, game: Game) -> tuple[Samples, dict]:
             meta = json.loads(file["meta"].tobytes().decode())
             if not isinstance(meta, dict) or meta.get("format") != "azcaffe replay":
                 raise ReplayError(f"{path}: not a replay file of azcaffe")
-            if meta.get("version") != VERSION:
-                raise ReplayError(f"{path}: replay format {meta.get('version')}, this program reads format {VERSION}")
+            if meta.get("version") not in READABLE:
+                raise ReplayError(
+                    f"{path}: replay format {meta.get('version')}, this program reads formats 1 to {VERSION}"
+                )
             if (meta.get("game"), meta.get("history")) != (game.name, game.history):
                 raise ReplayError(
                     f"{path}: holds games of {meta.get('game')} with {meta.get('history')} past boards, "
@@ -231,6 +235,8 @@ def load_samples(path: Path, game: Game) -> tuple[Samples, dict]:
         raise ReplayError(f"{path}: damaged or not a replay file ({problem})") from problem
     expected = meta.pop("sha256", None)
     like = empty_samples(game, 0)
+    if meta["version"] == 1:
+        like = replace(like, value=like.value.astype(np.int8))
     rows = columns.game_id.shape[0] if columns.game_id.ndim else -1
     for field in fields(columns):
         array, model = getattr(columns, field.name), getattr(like, field.name)
@@ -238,4 +244,4 @@ def load_samples(path: Path, game: Game) -> tuple[Samples, dict]:
             raise ReplayError(f"{path}: damaged, column {field.name} is {array.dtype}{array.shape}")
     if _digest(columns, meta) != expected:
         raise ReplayError(f"{path}: damaged, its checksum does not fit its contents")
-    return columns, meta
+    return replace(columns, value=columns.value.astype(np.float32)), meta

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from azcaffe.errors import ConfigError
-from azcaffe.games.base import Game, State
+from azcaffe.games.base import Game, State, concatenate
 from azcaffe.search import Evaluate, Search, SearchConfig, SearchResult
 
 SELFPLAY_STREAM = 1
@@ -32,16 +32,23 @@ class SelfPlayConfig:
 
     Attributes:
         temperature: moves are drawn in proportion to visits ** (1 / temperature), > 0.
-        temperature_plies: after this many plies the most visited move is played; None: never (as published).
+        temperature_plies: after this many plies (those of a random opening not counted) the most visited move is
+            played; None: never (as published).
         full_probability: share of the moves searched in full, 0 < p ≤ 1; the rest get `fast_simulations` playouts, no
             noise, and give no sample ("playout cap randomization", Wu 2019, "Accelerating Self-Play Learning in Go").
         fast_simulations: playouts of those other moves.
+        opening_plies: each game begins with 0 … so many random moves (how many is random, too), ≥ 0, which give no
+            sample: a net that only ever saw its own openings is lost after a stranger's. 0: none (as published).
+        value_mix: share of the search's root value in the value target, 0 … 1, the rest is the game's result, which
+            moves drawn by temperature blur; 0: the result alone (as published).
     """
 
     temperature: float = 1.0
     temperature_plies: int | None = None
     full_probability: float = 1.0
     fast_simulations: int = 50
+    opening_plies: int = 0
+    value_mix: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature > 0):
@@ -52,6 +59,10 @@ class SelfPlayConfig:
             raise ConfigError(f"full_probability must be above 0 and at most 1, not {self.full_probability}")
         if self.fast_simulations < 1:
             raise ConfigError(f"fast_simulations must be at least 1, not {self.fast_simulations}")
+        if self.opening_plies < 0:
+            raise ConfigError(f"opening_plies must be at least 0, not {self.opening_plies}")
+        if not 0 <= self.value_mix <= 1:
+            raise ConfigError(f"value_mix must be 0 … 1, not {self.value_mix}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,8 @@ class Samples:
         past: (n, K, cells) int8, the K boards before, newest first (K = 0 for games with their own planes).
         to_move: (n,) int8, the mover, 1 or -1.
         visits: (n, A) uint16, the policy target before it is divided by its sum: visit counts of the root's moves.
-        value: (n,) int8, the game's result for the mover of the position: 1 won, -1 lost, 0 draw.
+        value: (n,) float32, the value target for the mover of the position: the game's result (1 won, -1 lost, 0
+            draw), mixed with the search's value where the run says so.
         game_id: (n,) int64, number of the game in its run.
         generation: (n,) int32, which weights played it.
     """
@@ -72,7 +84,7 @@ class Samples:
     past: NDArray[np.int8]
     to_move: NDArray[np.int8]
     visits: NDArray[np.uint16]
-    value: NDArray[np.int8]
+    value: NDArray[np.float32]
     game_id: NDArray[np.int64]
     generation: NDArray[np.int32]
 
@@ -109,7 +121,7 @@ def empty_samples(game: Game, rows: int) -> Samples:
         np.zeros((rows, *past.shape[1:]), np.int8),
         np.zeros(rows, np.int8),
         np.zeros((rows, game.num_actions), np.uint16),
-        np.zeros(rows, np.int8),
+        np.zeros(rows, np.float32),
         np.zeros(rows, np.int64),
         np.zeros(rows, np.int32),
     )
@@ -152,11 +164,15 @@ def play_games(
     `search_config.noise_epsilon` is the root noise of full searches. `tick(playouts)`, where given, is called after
     every ply with the playouts just made.
     """
-    recorders = [_Recorder(game, game_id, generation) for game_id in game_ids]
     rngs = [game_stream(seed, game_id) for game_id in game_ids]
+    openings = [random_opening(game, config.opening_plies, rng) for rng in rngs]
+    recorders = [
+        _Recorder(game, game_id, generation, moves, config.value_mix)
+        for game_id, (moves, _) in zip(game_ids, openings, strict=True)
+    ]
     search = Search(game, evaluate, search_config, len(recorders))
     live: NDArray[np.integer] = np.arange(len(recorders))
-    search.reset(live, game.initial(len(recorders)), rngs)
+    search.reset(live, concatenate([state for _, state in openings]), rngs)
     ply = 0
     while len(live):
         states = search.states(live)
@@ -169,7 +185,8 @@ def play_games(
         targets = _policy_targets(result, search_config)
         actions = _choose(result, search_config, config, ply, [rngs[i] for i in live])
         for row, slot in enumerate(live.tolist()):
-            recorders[slot].record(states.take(np.array([row])), targets[row], int(actions[row]), bool(full[row]))
+            recorder, state = recorders[slot], states.take(np.array([row]))
+            recorder.record(state, targets[row], float(result.value[row]), int(actions[row]), bool(full[row]))
         search.advance(live, actions)
         after = search.states(live)
         ply += 1
@@ -178,6 +195,22 @@ def play_games(
         for ended in np.flatnonzero(after.over):
             yield recorders[live[ended]].finish(int(after.winner[ended]))
         live = live[~after.over]
+
+
+def random_opening(game: Game, plies: int, rng: np.random.Generator) -> tuple[list[int], State]:
+    """0 … `plies` random moves (an even choice of how many) and the position (B = 1) they lead to; none ends the game.
+
+    `plies` 0 draws nothing from `rng`.
+    """
+    state, moves = game.initial(1), []
+    for _ in range(int(rng.integers(plies + 1)) if plies else 0):
+        action = int(rng.choice(game.legal(state)[0].nonzero()[0]))
+        after = game.step(state, np.array([action]))
+        if after.over[0]:
+            break
+        moves.append(action)
+        state = after
+    return moves, state
 
 
 def _policy_targets(result: SearchResult, search_config: SearchConfig) -> NDArray[np.uint16]:
@@ -209,15 +242,19 @@ def _choose(
 class _Recorder:
     """Collects the positions of one game until its result is known."""
 
-    def __init__(self, game: Game, game_id: int, generation: int) -> None:
+    def __init__(self, game: Game, game_id: int, generation: int, opening: list[int], value_mix: float) -> None:
         self._game = game
         self._game_id = game_id
         self._generation = generation
+        self._value_mix = value_mix
         self._rows = [empty_samples(game, 0)]
-        self._actions: list[int] = []
+        self._actions = list(opening)
 
-    def record(self, state: State, target: NDArray[np.uint16], action: int, sample: bool) -> None:
-        """One position (state: B = 1), its target (A,) and the move played; `sample` False: the move only."""
+    def record(self, state: State, target: NDArray[np.uint16], value: float, action: int, sample: bool) -> None:
+        """One position (state: B = 1), its policy target (A,), the search's value for the mover and the move played.
+
+        `sample` False: the move only.
+        """
         self._actions.append(action)
         if not sample:
             return
@@ -228,16 +265,23 @@ class _Recorder:
             row.past[:] = state.past
         row.to_move[:] = state.to_move
         row.visits[:] = target
+        row.value[:] = value
         row.game_id[:] = self._game_id
         row.generation[:] = self._generation
         self._rows.append(row)
 
     def finish(self, winner: int) -> PlayedGame:
         samples = join_samples(self._rows)
-        samples = replace(samples, value=value_targets(samples.to_move, winner))
+        samples = replace(samples, value=value_targets(samples.to_move, winner, samples.value, self._value_mix))
         return PlayedGame(self._game_id, tuple(self._actions), winner, samples)
 
 
-def value_targets(to_move: NDArray[np.int8], winner: int) -> NDArray[np.int8]:
-    """(n,) int8: the result for the mover of each position, 1 won, -1 lost, 0 draw; `winner` is 1, -1 or 0."""
-    return (to_move * np.int8(winner)).astype(np.int8)
+def value_targets(
+    to_move: NDArray[np.int8], winner: int, searched: NDArray[np.float32], mix: float
+) -> NDArray[np.float32]:
+    """(n,) float32: (1 - mix) * the result for the mover (1 won, -1 lost, 0 draw) + mix * `searched`.
+
+    `winner` is 1, -1 or 0; `searched` (n,) are the searches' values for the movers.
+    """
+    result = (to_move * winner).astype(np.float32)
+    return result if mix == 0 else ((1 - mix) * result + mix * searched).astype(np.float32)

@@ -200,7 +200,7 @@ class Trainer:
         if len(self._symmetries) > 1:
             batch = turned(batch, self._symmetries, self.rng.integers(len(self._symmetries), size=len(batch)))
         planes = sample_planes(self.game, batch, self.encoding)
-        losses = self.solver.step(planes, batch.policy(), batch.value.astype(np.float32))
+        losses = self.solver.step(planes, batch.policy(), batch.value)
         counters.steps_owed -= 1
         counters.loss_count += 1
         for i, loss in enumerate((losses.value, losses.policy, losses.kl)):

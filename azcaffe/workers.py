@@ -33,6 +33,10 @@ Handler = Callable[[Any], Iterable[Any]]
 Setup = Callable[[], Handler]
 """Called once in each new process; must pickle."""
 
+NICENESS = 5
+"""Workers give way to the trainer: it is one process and all wait for it, while they play ahead. A trainer that waits for
+games itself costs them nothing."""
+
 MAX_DEATHS = 3
 """So often may workers die on one job, or before their first one is done, until the pool gives up."""
 
@@ -222,6 +226,7 @@ class WorkerPool:
 
 def _work(connection: Connection, setup: Setup) -> None:
     """What a worker process does until its pipe closes."""
+    os.nice(NICENESS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     def tell(kind: str, value: Any = None) -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import azcaffe.replay
 from azcaffe.errors import ConfigError
 from azcaffe.games.registry import make_game
-from azcaffe.replay import ReplayBuffer, ReplayError
-from azcaffe.selfplay import Samples, empty_samples
+from azcaffe.replay import ReplayBuffer, ReplayError, load_samples, save_samples
+from azcaffe.selfplay import Samples, empty_samples, join_samples
 
 GAME = make_game("tictactoe", height=3, width=3, connect=3)
 
@@ -128,6 +129,22 @@ def test_another_game_is_refused(saved: Path) -> None:
         ReplayBuffer.load(saved, GAME.with_history(2))
 
 
+def test_files_of_version_1_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They held values as int8; a run begun with them goes on."""
+    games = [game_of(6, game_id) for game_id in range(3)]
+    columns = join_samples(games)
+    old = replace(columns, value=columns.value.astype(np.int8))
+    with monkeypatch.context() as patch:
+        patch.setattr(azcaffe.replay, "VERSION", 1)
+        save_samples(tmp_path / "old.npz", GAME, old, {})
+    loaded, _ = load_samples(tmp_path / "old.npz", GAME)
+    assert same(loaded, columns)
+    assert loaded.value.dtype == np.float32
+    save_samples(tmp_path / "wrong.npz", GAME, old, {})  # int8 values in a file that says version 2
+    with pytest.raises(ReplayError, match="column value"):
+        load_samples(tmp_path / "wrong.npz", GAME)
+
+
 def test_every_truncation_is_reported(saved: Path) -> None:
     whole = saved.read_bytes()
     for length in [0, 1, 3, *range(100, len(whole), 97), len(whole) - 1]:
@@ -168,7 +185,7 @@ def test_a_game_without_samples_counts_as_a_game() -> None:
 
 
 def test_memory_of_the_published_buffer() -> None:
-    """10,000 positions of 6x6: 36 + 72 + 1 + 1 + 8 + 4 bytes each, where float planes and policy alone would be 576."""
+    """10,000 positions of 6x6: 36 + 72 + 1 + 4 + 8 + 4 bytes each, where float planes and policy alone would be 576."""
     game = make_game("tictactoe", height=6, width=6, connect=4)
     columns = empty_samples(game, 10_000)
-    assert sum(getattr(columns, f.name).nbytes for f in fields(Samples)) == 10_000 * 122
+    assert sum(getattr(columns, f.name).nbytes for f in fields(Samples)) == 10_000 * 125

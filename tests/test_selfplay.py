@@ -18,7 +18,7 @@ from azcaffe.games.base import Game, State
 from azcaffe.games.registry import make_game
 from azcaffe.replay import ReplayBuffer
 from azcaffe.search import CachedEvaluator, RolloutEvaluator, SearchConfig, UniformEvaluator
-from azcaffe.selfplay import PlayedGame, Samples, SelfPlayConfig, play_games, value_targets
+from azcaffe.selfplay import PlayedGame, Samples, SelfPlayConfig, play_games, random_opening, value_targets
 from azcaffe.training import sample_planes
 from tests.helpers.stub_net import StubNet
 
@@ -64,8 +64,9 @@ def test_r13_values_are_for_the_mover() -> None:
 
 def test_r13_a_pass_does_not_shift_the_targets() -> None:
     # The mover decides, not the ply: of movers 1, -1, 1, 1 (a pass between) the winner's are the positive ones.
-    assert value_targets(np.array([1, -1, 1, 1], np.int8), 1).tolist() == [1, -1, 1, 1]
-    assert value_targets(np.array([1, -1, 1, 1], np.int8), -1).tolist() == [-1, 1, -1, -1]
+    movers, searched = np.array([1, -1, 1, 1], np.int8), np.zeros(4, np.float32)
+    assert value_targets(movers, 1, searched, 0).tolist() == [1, -1, 1, 1]
+    assert value_targets(movers, -1, searched, 0).tolist() == [-1, 1, -1, -1]
 
 
 def test_r16_draws_are_zero_for_both() -> None:
@@ -178,7 +179,43 @@ def test_playout_cap_randomisation_records_full_searches_only() -> None:
     assert abs(samples - plies / 4) < 5 * np.sqrt(plies * 3 / 16)
     assert min(game.samples.visits.sum(axis=1).min(initial=200) for game in games) >= 200
     for game in games:
-        assert np.array_equal(game.samples.value, value_targets(game.samples.to_move, game.winner))
+        assert np.array_equal(game.samples.value, game.samples.to_move * np.float32(game.winner))
+
+
+def test_random_openings_are_played_and_not_learned() -> None:
+    ids = list(range(400))
+    plain, opened = play(ids), play(ids, config=SelfPlayConfig(opening_plies=3))
+    lengths = [len(game.actions) - len(game.samples) for game in opened]
+    # 0, 1, 2 or 3 random moves with probability 1/4 each; none of them can end a game of 3x3.
+    assert np.all(np.abs(np.bincount(lengths, minlength=4) - 100) < 5 * np.sqrt(400 * 3 / 16))
+    for game, length in zip(opened, lengths, strict=True):
+        state = GAME.initial(1)
+        for action in game.actions[:length]:
+            state = GAME.play(state, np.array([action]))
+        assert np.array_equal(game.samples.board[0], state.board[0])
+        assert np.array_equal(game.samples.value, game.samples.to_move * np.float32(game.winner))
+    firsts = np.bincount([game.actions[0] for game, n in zip(opened, lengths, strict=True) if n], minlength=9)
+    assert np.all(np.abs(firsts - firsts.sum() / 9) < 5 * np.sqrt(firsts.sum() / 9 * 8 / 9))
+    assert all(len(game.actions) == len(game.samples) for game in plain)
+
+
+def test_an_opening_never_ends_the_game() -> None:
+    for seed in range(50):
+        moves, state = random_opening(GAME, 9, np.random.default_rng(seed))
+        assert not state.over[0]
+        assert np.count_nonzero(state.board) == len(moves)
+
+
+def test_value_targets_are_mixed_from_result_and_search() -> None:
+    assert value_targets(np.array([1, -1], np.int8), 1, np.array([0.5, 0.2], np.float32), 0.5).tolist() == [
+        0.75, pytest.approx(-0.4),
+    ]  # fmt: skip
+    # One playout a move, moves forced by the prior. The stub says 0 everywhere; the last move's one playout ends the
+    # game, so its search says 1; the moves before are a result of +-1 mixed half and half with 0.
+    search = SearchConfig(simulations=1)
+    config = SelfPlayConfig(temperature_plies=0, value_mix=0.5)
+    [played] = play_games(GAME, Script(GAME, [0, 3, 1, 4, 2]), search, config, 0, [0])
+    assert played.samples.value.tolist() == [0.5, -0.5, 0.5, -0.5, 1.0]
 
 
 def test_gumbel_targets_are_the_improved_policy() -> None:
@@ -194,7 +231,7 @@ def test_gumbel_targets_are_the_improved_policy() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"temperature": 0}, {"temperature": float("nan")}, {"temperature_plies": -1}, {"full_probability": 0.0},
-     {"full_probability": 1.1}, {"fast_simulations": 0}],
+     {"full_probability": 1.1}, {"fast_simulations": 0}, {"opening_plies": -1}, {"value_mix": 1.5}],
 )  # fmt: skip
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):

@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 from azcaffe.errors import ConfigError
-from azcaffe.workers import Event, WorkerError, WorkerPool
+from azcaffe.workers import NICENESS, Event, WorkerError, WorkerPool
 from tests.helpers.jobs import broken_setup, count_setup, dying_setup
 from tests.helpers.waiting import PATIENCE, alive, wait_for
 
@@ -116,6 +116,14 @@ def test_blas_gets_one_thread_unless_the_user_says_otherwise() -> None:
             pool.submit(0, ("environment", "OPENBLAS_NUM_THREADS"))
             assert results(drain(pool, 1), 0) == [expected]
             assert os.environ.get("OPENBLAS_NUM_THREADS") == given
+
+
+def test_workers_give_way_to_the_trainer() -> None:
+    with WorkerPool(1, count_setup) as pool:
+        pool.submit(0, ("count", 1))
+        drain(pool, 1)
+        theirs = os.getpriority(os.PRIO_PROCESS, pool.pids[0])
+    assert theirs == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
 
 
 def test_waiting_is_measured() -> None:

@@ -178,7 +178,7 @@ def _step_time(solver: Solver, game: Game, games: list[PlayedGame], encoding: En
     def make_steps() -> None:
         for _ in range(steps):
             batch = replay.sample(rng, 128)
-            solver.step(sample_planes(game, batch, encoding), batch.policy(), batch.value.astype(np.float32))
+            solver.step(sample_planes(game, batch, encoding), batch.policy(), batch.value)
 
     make_steps()
     return _timed(make_steps) / steps

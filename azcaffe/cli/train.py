@@ -65,6 +65,8 @@ SELFPLAY_FLAGS = {
     "temperature_plies": Flag(("--temperature-plies",), "most visited move after so many plies [never]"),
     "full_probability": Flag(("--full-probability",), "share of moves searched in full, the rest briefly"),
     "fast_simulations": Flag(("--fast-simulations",), "playouts of those brief searches"),
+    "opening_plies": Flag(("--opening-plies",), "games begin with up to so many random moves"),
+    "value_mix": Flag(("--value-mix",), "share of the search's value in the value target"),
 }
 PATHS = {"output_dir", "log_file", "solver_file", "model", "init_weights", "snapshot"}
 FREE_ON_RESUME = (
