@@ -34,8 +34,8 @@ Setup = Callable[[], Handler]
 """Called once in each new process; must pickle."""
 
 NICENESS = 5
-"""Workers give way to the trainer: it is one process and all wait for it, while they play ahead. A trainer that waits for
-games itself costs them nothing."""
+"""Workers give way to the trainer: it is one process, all wait for it, and they play ahead. While it waits for games
+itself, that costs them nothing."""
 
 MAX_DEATHS = 3
 """So often may workers die on one job, or before their first one is done, until the pool gives up."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""An Elo ladder: everybody plays everybody, ratings by maximum likelihood with 95 % intervals.
+"""An Elo ladder: everybody plays everybody (or a few rivals), ratings by maximum likelihood with 95 % intervals.
 
 Players: FILE.caffemodel, FILE.caffemodel@PLAYOUTS, FILE.caffemodel@raw (no search), a folder (all
 snapshots in it), MODEL.prototxt+FILE.caffemodel, mcts:PLAYOUTS (roll-outs), random.
@@ -11,6 +11,7 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -58,6 +59,8 @@ def add_arguments(parser: CommandParser) -> None:
     group.add_argument("players", nargs="+", metavar="PLAYER", help="two or more; see above")
     add_config(group, MatchConfig, MATCH_FLAGS, games=40, opening_plies=2)
     group.add_argument("--anchor", metavar="NAME", help=f"whose Elo is 0 [{ANCHOR} if it plays, else the mean is 0]")
+    group.add_argument("--against", nargs="+", metavar="NAME", default=[],
+                       help="only these meet all others: a run's snapshots against rivals [all meet all]")  # fmt: skip
     group.add_argument("--every", type=int, default=1, metavar="N", help="of a folder, each Nth snapshot [1]")
     group.add_argument("--json", metavar="FILE", help="write ratings and matches; `azcaffe plot --elo FILE` draws them")
     add_workers(group)
@@ -80,11 +83,14 @@ def run(args: argparse.Namespace) -> int:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{name} stands in the list twice")
-    if args.anchor is not None and args.anchor not in names:
-        raise UsageError(f"--anchor {args.anchor} does not play; the players are {', '.join(names)}")
+    for flag, wanted in (("--anchor", [args.anchor] if args.anchor else []), ("--against", args.against)):
+        for name in wanted:
+            if name not in names:
+                raise UsageError(f"{flag} {name} does not play; the players are {', '.join(names)}")
     check_writable(args.json)
     game = game.with_history(max([history_of(p.files, game, options) for p in players if p.files], default=0))
-    pairs = list(combinations(range(len(players)), 2))
+    rivals = {names.index(name) for name in args.against} or set(range(len(players)))
+    pairs = [pair for pair in combinations(range(len(players)), 2) if rivals.intersection(pair)]
     matches = [
         MatchTally(players[i], players[j], replace(config, seed=config.seed + number))
         for number, (i, j) in enumerate(pairs)
@@ -104,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     print(ladder_table(ladder, anchor))
     print()
-    print(score_table(ladder, pairs, results))
+    print(score_table(ladder, pairs, results, rivals))
     if args.json is not None:
         content = as_json(game, search, config, players, ladder, anchor, pairs, results, seconds)
         write_json(args.json, content)
@@ -216,17 +222,20 @@ def ladder_table(ladder: Ladder, anchor: str | None) -> str:
     return table(rows, right=(0, 2, 3, 4, 5)) + "\n" + "; ".join(notes)
 
 
-def score_table(ladder: Ladder, pairs: list[tuple[int, int]], results: list[MatchResult]) -> str:
-    """Wins/draws/losses of the row's player against the column's, strongest first."""
+def score_table(
+    ladder: Ladder, pairs: list[tuple[int, int]], results: list[MatchResult], rivals: Collection[int]
+) -> str:
+    """Wins/draws/losses of the row's player against the column's, one of `rivals`; strongest first."""
     cells = {}
     for (i, j), result in zip(pairs, results, strict=True):
         cells[i, j] = f"{result.wins}/{result.draws}/{result.losses}"
         cells[j, i] = f"{result.losses}/{result.draws}/{result.wins}"
     order = ladder.order()
-    rows = [("", "player", *(str(rank) for rank in range(1, len(order) + 1)))]
+    columns = [(str(rank), player) for rank, player in enumerate(order, 1) if player in rivals]
+    rows = [("", "player", *(rank for rank, _ in columns))]
     for rank, i in enumerate(order, 1):
-        rows.append((str(rank), ladder.names[i], *(cells.get((i, j), "-") for j in order)))
-    return table(rows, right=(0, *range(2, len(order) + 2)))
+        rows.append((str(rank), ladder.names[i], *(cells.get((i, j), "-") for _, j in columns)))
+    return table(rows, right=(0, *range(2, len(columns) + 2)))
 
 
 def as_json(

@@ -43,6 +43,18 @@ def test_ladder_of_nets_and_baselines(nets: Path, tmp_path: Path, azcaffe: Run) 
     assert done.out.splitlines()[1].split()[1] == "mcts:200"
 
 
+def test_against_a_few_rivals(nets: Path, tmp_path: Path, azcaffe: Run) -> None:
+    words = ["random", "mcts:20", f"{nets / 'small.caffemodel'}@8", "mcts:5", *SMALL, "--games", "8"]
+    done = azcaffe("rate", *words, "--against", "mcts:5", "--json", tmp_path / "l.json")
+    assert done.code == 0, done.err
+    ladder = json.loads((tmp_path / "l.json").read_text())
+    met = {frozenset((match["first"], match["second"])) for match in ladder["matches"]}
+    assert met == {frozenset((name, "mcts:5")) for name in ("random", "mcts:20", "small@8")}
+    scores = done.out.split("\n\n")[1].splitlines()
+    assert len(scores) == 5
+    assert {len(line.split()) for line in scores[1:]} == {3}  # rank, name, one result
+
+
 def test_snapshots_of_a_run_in_order_of_their_iterations(nets: Path, tmp_path: Path, azcaffe: Run) -> None:
     run = tmp_path / "run"
     (run / "weights").mkdir(parents=True)
@@ -66,7 +78,8 @@ def test_rate_refuses(nets: Path, tmp_path: Path, refused: Callable[..., str]) -
     assert "simulations" in refused("rate", "random", "mcts:0", *SMALL)
     assert "number of playouts" in refused("rate", "random", f"{nets / 'small.caffemodel'}@x", *SMALL)
     assert "holds no" in refused("rate", "random", tmp_path, *SMALL)
-    assert "does not play" in refused("rate", "random", "mcts:3", "--anchor", "me", *SMALL)
+    assert "--anchor me does not play" in refused("rate", "random", "mcts:3", "--anchor", "me", *SMALL)
+    assert "--against me does not play" in refused("rate", "random", "mcts:3", "--against", "random", "me", *SMALL)
     assert "does not exist" in refused("rate", "random", "nowhere.caffemodel", *SMALL)
 
 
