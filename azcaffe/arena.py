@@ -145,6 +145,11 @@ class MatchResult:
         tally = Counter(record.winner for record in self.records)
         return tally[1], tally[0], tally[-1]
 
+    def on_side(self, first: bool) -> tuple[int, int, int]:
+        """Wins, draws and losses of a, counting only games where it moved first (or second)."""
+        scores = Counter(record.score for record in self.records if record.a_first == first)
+        return scores[1.0], scores[0.5], scores[0.0]
+
     @property
     def mean_length(self) -> float:
         """Plies a game, the opening's included."""
@@ -171,6 +176,8 @@ class MatchResult:
             "score_95": [low, high],
             "elo_difference": elo if np.isfinite(elo) else None,
             "first_player": {"wins": wins, "draws": draws, "losses": losses, "win_rate": wins / max(games, 1)},
+            "moving_first": list(self.on_side(True)),
+            "moving_second": list(self.on_side(False)),
             "mean_length": self.mean_length,
             "distinct_games": self.distinct_games,
             "playouts": list(self.playouts),

@@ -117,6 +117,10 @@ def test_records_are_whole_games_and_results_are_the_rules(small: Game) -> None:
     assert result.wins + result.draws + result.losses == 60
     assert result.mean_length == np.mean([len(record.moves) for record in result.records])
     assert sum(result.first_player) == 60
+    (won, drawn, lost), (won2, drawn2, lost2) = result.on_side(True), result.on_side(False)
+    assert (won + won2, drawn + drawn2, lost + lost2) == (result.wins, result.draws, result.losses)
+    # Who moves first is player 1: what a won first and lost second is what player 1 won.
+    assert (won + lost2, drawn + drawn2, lost + won2) == result.first_player
 
 
 def test_a_draw_is_a_draw_with_either_colour(small: Game) -> None:
@@ -131,6 +135,7 @@ def test_a_draw_is_a_draw_with_either_colour(small: Game) -> None:
     assert (result.wins, result.draws, result.losses) == (0, 2, 0)
     assert result.score == 0.5
     assert result.first_player == (0, 2, 0)
+    assert result.on_side(True) == result.on_side(False) == (0, 1, 0)
 
 
 def test_players_hear_both_sides_moves_and_start_after_the_opening(small: Game) -> None:

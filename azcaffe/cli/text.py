@@ -95,6 +95,8 @@ def match_table(game: Game, result: MatchResult, terms: str) -> str:
         ("wins/draws/losses", f"{result.wins}/{result.draws}/{result.losses}"),
         ("score", f"{result.score:.3f}   95 % interval {low:.3f} … {high:.3f}   Elo {elo:+.0f}"),
         ("first player", f"wins {percent(first[0] / count)}  ({first[0]}/{first[1]}/{first[2]} wins/draws/losses)"),
+        ("moving first", "/".join(map(str, result.on_side(True)))),
+        ("moving second", "/".join(map(str, result.on_side(False)))),
         ("mean length", f"{result.mean_length:.1f} plies"),
         ("different games", f"{result.distinct_games} of {count}"),
         ("playouts/s", _speeds(result)),

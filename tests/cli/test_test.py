@@ -41,6 +41,8 @@ def test_published_command_lines(mode: str, nets: Path, tmp_path: Path, azcaffe:
     other = {"MCTS": "MCTS 9", "Random": "random", "Self": "small (2)", "Compare": "other"}
     assert result["players"] == ["small", other[mode]]
     assert sum(record["first"] == "small" for record in result["records"]) == 3
+    assert sum(result["moving_first"]) == sum(result["moving_second"]) == 3
+    assert f"moving first       {'/'.join(map(str, result['moving_first']))}\n" in done.out
     if mode == "Self":
         assert result["score"] == 0.5
 
