@@ -342,6 +342,33 @@ def test_training_goes_on_where_it_was_stopped(checkout: Path, script: str) -> N
     assert "--resume" not in elsewhere and "--output_dir" not in elsewhere
 
 
+@pytest.mark.parametrize(
+    ("net", "file"),
+    [
+        ("tictactoe", "net_tic_tac_6_4_2_res_block"),
+        ("1-block", "net_tic_tac_6_4_1_res_block"),
+        ("batch-norm", "net_tic_tac_6_4_batch_norm"),
+        ("connect4", "net_connect_6_7_4_2_res_block"),
+    ],
+)
+def test_a_shipped_net_is_trained_under_its_own_name(checkout: Path, net: str, file: str) -> None:
+    words = launch(without_setup(checkout), "train_shipped.sh", net, "--workers=1")
+    assert f"--model={checkout}/runs/nets/{file}.prototxt" in words
+    assert words[words.index("--output_dir") + 1] == f"{checkout}/runs/shipped_{net}"
+    assert words[-1] == "--workers=1"
+    solver = next(word.partition("=")[2] for word in words if word.startswith("--solver_file="))
+    assert (ROOT / "models" / Path(solver).name).is_file()
+
+
+def test_no_such_shipped_net(checkout: Path) -> None:
+    done = subprocess.run(
+        ["bash", str(checkout / "launch" / "train_shipped.sh"), "chess"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "tictactoe|1-block|batch-norm|connect4" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_quick_training_has_a_folder_of_its_own(checkout: Path) -> None:
     words = launch(without_setup(checkout), "train_tictactoe.sh", "--quick")
     assert words == ["train", "--output_dir", str(checkout / "runs" / "tictactoe_3x3_quick"), "--quick"]
