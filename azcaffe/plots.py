@@ -103,7 +103,7 @@ def plot_elo(report: Path, output: Path, title: str | None = None) -> None:
         raise PlotError(f"one picture takes {MAX_RUNS} runs and baselines, not {len(curves) + len(fixed)}")
     figure = _figure((8, 4.8), output)
     axes = figure.add_subplot()
-    _dress(axes, "", "solver steps", "Elo (bars: 95 %)")
+    _dress(axes, title or "", "solver steps", "Elo (bars: 95 %)")
     for number, (name, points) in enumerate(curves.items()):
         points.sort(key=lambda point: point[0])
         elo = np.array([row.elo for _, row in points])
@@ -115,8 +115,6 @@ def plot_elo(report: Path, output: Path, title: str | None = None) -> None:
     for number, row in enumerate(fixed, len(curves)):
         axes.axhline(row.elo, color=COLOURS[number], linestyle=DASHES[number], linewidth=1.3, label=row.name)
     figure.legend(**_outside("right upper"), frameon=False, fontsize=9)
-    if title:
-        figure.suptitle(title, fontsize=12, color=INK)
     _save(figure, output)
 
 
