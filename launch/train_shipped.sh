@@ -26,7 +26,7 @@ case ${1:-} in
     own=(--num_game=6000 --steps_per_game=2.5 --max_size_memory=40000 --opening_plies=2 --seed=24) ;;
   connect4)
     rules=("${connect4[@]}") net=net_connect_6_7_4_2_res_block blocks=(--blocks=2)
-    own=(--num_game=12000 --steps_per_game=1.5 --max_size_memory=80000 --opening_plies=12 --seed=22) ;;
+    own=(--num_game=8000 --steps_per_game=1.5 --max_size_memory=40000 --opening_plies=12 --seed=22) ;;
   *)
     echo "usage: launch/train_shipped.sh tictactoe|1-block|batch-norm|connect4 [OPTION...]" >&2
     exit 2 ;;
