@@ -198,12 +198,12 @@ def _draw(
 
 def _legend(figure: Figure, names: Sequence[str], title: str | None) -> None:
     """The runs' names once for all panels, above them; one run alone goes into the title."""
-    if title or len(names) == 1:
+    if len(names) == 1:
         figure.suptitle(title or names[0], fontsize=12, color=INK)
-    if len(names) > 1:
-        handles = figure.axes[0].get_legend_handles_labels()[0]
-        place = _outside("upper center")
-        figure.legend(handles, names, **place, ncols=min(4, len(names)), frameon=False, fontsize=10)
+        return
+    handles = figure.axes[0].get_legend_handles_labels()[0]
+    place: dict[str, Any] = _outside("upper center") | {"title": title, "title_fontsize": 12}
+    figure.legend(handles, names, **place, ncols=min(4, len(names)), frameon=False, fontsize=10)
 
 
 def _outside(side: str) -> dict[str, Any]:
