@@ -52,8 +52,11 @@ def puct_with_urgency(reduction: float) -> Select:
             tree.node_visits.take(rows), 1
         )
         urgency = (mean - reduction * np.sqrt(mass)).astype(np.float32)
-        value = np.where(visited | np.isneginf(halves[:, 0]), halves[:, 0], urgency[:, None])
-        return (value + halves[:, 1] * tree.explore.take(rows)[:, None]).argmax(axis=1)
+        total = halves[:, 1] * tree.explore.take(rows)[:, None]
+        total += halves[:, 0]
+        # The mean value of an unvisited move stands as 0, that of an illegal one as -inf, which nothing makes better.
+        np.add(total, urgency[:, None], out=total, where=~visited)
+        return total.argmax(axis=1)
 
     return select
 
