@@ -18,6 +18,7 @@ import numpy as np
 
 from azcaffe.errors import ConfigError
 from azcaffe.games.base import Game, State, concatenate
+from azcaffe.games.rollout import random_step
 from azcaffe.players import Player, StopMatch
 from azcaffe.rating import elo_difference, score_interval
 
@@ -261,8 +262,8 @@ def _random_moves(
         state = game.initial(1)
         moves: list[int] = []
         while len(moves) < config.opening_plies and not state.over[0]:
-            moves.append(int(rng.choice(game.legal(state)[0].nonzero()[0])))
-            state = game.step(state, np.array(moves[-1:]))
+            action, state = random_step(game, state, rng)
+            moves.append(action)
         if not state.over[0]:
             found = tuple(moves), game.keys(state)[0]
             if found[1] not in seen:

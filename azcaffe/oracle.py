@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from azcaffe.errors import AzcaffeError, GameError
 from azcaffe.games.base import Game, State, concatenate
+from azcaffe.games.rollout import random_step
 
 NAME = "connectn(height=6,width=7,connect=4)"
 ILLEGAL = -100
@@ -59,7 +60,7 @@ def random_positions(game: Game, count: int, plies: range, rng: np.random.Genera
         for _ in range(int(rng.integers(plies.start, plies.stop))):
             if state.over[0]:
                 break
-            state = game.step(state, rng.choice(game.legal(state)[0].nonzero()[0], 1))
+            _, state = random_step(game, state, rng)
         if not state.over[0]:
             found.setdefault(game.keys(state)[0], state)
     if len(found) < count:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from azcaffe.errors import ConfigError
 from azcaffe.games.base import Game, State, concatenate
+from azcaffe.games.rollout import random_step
 from azcaffe.search import Evaluate, Search, SearchConfig, SearchResult
 
 SELFPLAY_STREAM = 1
@@ -204,8 +205,7 @@ def random_opening(game: Game, plies: int, rng: np.random.Generator) -> tuple[li
     """
     state, moves = game.initial(1), []
     for _ in range(int(rng.integers(plies + 1)) if plies else 0):
-        action = int(rng.choice(game.legal(state)[0].nonzero()[0]))
-        after = game.step(state, np.array([action]))
+        action, after = random_step(game, state, rng)
         if after.over[0]:
             break
         moves.append(action)
@@ -265,7 +265,7 @@ class _Recorder:
             row.past[:] = state.past
         row.to_move[:] = state.to_move
         row.visits[:] = target
-        row.value[:] = value
+        row.value[:] = value  # `finish` makes the target of it
         row.game_id[:] = self._game_id
         row.generation[:] = self._generation
         self._rows.append(row)

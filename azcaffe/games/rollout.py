@@ -27,6 +27,12 @@ def play_randomly(game: Game, state: State, uniforms: NDArray[np.float64]) -> In
     return winner
 
 
+def random_step(game: Game, state: State, rng: np.random.Generator) -> tuple[int, State]:
+    """A legal action of one position (B = 1), all equally likely, and the position after it; one draw from `rng`."""
+    action = int(rng.choice(game.legal(state)[0].nonzero()[0]))
+    return action, game.step(state, np.array([action]))
+
+
 def nth_legal(legal: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> NDArray[np.intp]:
     """One legal action (B,) of each row of `legal` (B, A), all equally likely under `uniforms` (B,) in [0, 1)."""
     counted = legal.cumsum(axis=1, dtype=np.int16)
