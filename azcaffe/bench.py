@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """How fast self-play runs, as ratios of rates that share every second of a machine whose speed drifts.
 
-What is compared is measured together: self-play with a bare `caffe.Net` forward after each of its own, on the same
+What is compared is measured together: self-play with bare `caffe.Net` forwards after each of its own, on the same
 input; two processes between short stretches of one. A rate is the median over repeats, and a ratio is the median of the
 repeats' own ratios.
 """
@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +30,8 @@ PIECE = 6400
 """Playouts of all games together between two looks at the clock, where work is measured by time."""
 
 
-class BareNet(Protocol):
-    """An evaluator that can also repeat its last forward with nothing around it."""
-
-    def __call__(self, states: State, slots: NDArray[np.intp]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """As any evaluator."""
-
-    def bare_forwards(self, batch: int, times: int) -> int:
-        """Do the forward of `batch` positions `times` times, on the input of the last call; returns the product."""
+Forwards = Callable[[int], object]
+"""Does the forward of so many positions with nothing around it."""
 
 
 @dataclass(frozen=True)
@@ -112,33 +105,37 @@ def timed(name: str, work: Callable[[], int]) -> Measure:
 
 
 def beside_bare(
-    name: str, bare_name: str, net: BareNet, work: Callable[[Evaluate], Iterator[int]], units: int
+    name: str, net: Evaluate, bares: Mapping[str, Forwards], work: Callable[[Evaluate], Iterator[int]], units: int
 ) -> Measure:
-    """Units a second of the endless `work` done with `net`, and positions a second of its forwards alone.
+    """Units a second of the endless `work` done with `net`, and positions a second of `bares`, forwards alone, by name.
 
-    After each evaluation the same forward is done once more, bare, on a clock of its own. So both rates are over the
-    same seconds, the same batch sizes and the same input; their ratio is the share of the time that is the net's.
-    A measure takes as many pieces of the work as at least `units` need.
+    After each evaluation each of `bares` does the forward of as many positions once, on a clock of its own. So all
+    rates are over the same seconds and the same batch sizes; in ratio to its own net's, the work's is the share of the
+    time that is the net's. A measure takes as many pieces of the work as at least `units` need.
     """
-    positions, bare_time = 0, 0.0
+    positions, seconds = 0, dict.fromkeys(bares, 0.0)
 
     def evaluate(states: State, slots: NDArray[np.intp]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        nonlocal positions, bare_time
+        nonlocal positions
         answer = net(states, slots)
-        start = time.perf_counter()
-        positions += net.bare_forwards(len(states), 1)
-        bare_time += time.perf_counter() - start
+        positions += len(states)
+        for bare, forwards in bares.items():
+            start = time.perf_counter()
+            forwards(len(states))
+            seconds[bare] += time.perf_counter() - start
         return answer
 
     pieces = work(evaluate)
 
     def measure() -> dict[str, float]:
-        nonlocal positions, bare_time
-        positions, bare_time, done = 0, 0.0, 0
+        nonlocal positions
+        positions, done = 0, 0
+        seconds.update(dict.fromkeys(bares, 0.0))
         start = time.perf_counter()
         while done < units:
             done += next(pieces)
-        return {name: done / (time.perf_counter() - start - bare_time), bare_name: positions / bare_time}
+        own = time.perf_counter() - start - sum(seconds.values())
+        return {name: done / own} | {bare: positions / spent for bare, spent in seconds.items()}
 
     return measure
 

@@ -63,13 +63,15 @@ class SlowNet(StubNet):
         self.clock.now += len(states) + 0.5
         return super().__call__(states, slots)
 
-    def bare_forwards(self, batch: int, times: int) -> int:
-        self.batches.append(("bare", batch))
-        self.clock.now += batch * times
-        return batch * times
+    def bare(self, name: str, seconds: float) -> bench.Forwards:
+        def forwards(count: int) -> None:
+            self.batches.append((name, count))
+            self.clock.now += seconds * count
+
+        return forwards
 
 
-def test_every_evaluation_is_followed_by_its_bare_forward_on_a_clock_of_its_own(
+def test_every_evaluation_is_followed_by_its_bare_forwards_on_clocks_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     game = TicTacToe(3, 3, 3)
@@ -81,18 +83,19 @@ def test_every_evaluation_is_followed_by_its_bare_forward_on_a_clock_of_its_own(
             clock.now += 10  # the search's own time
             yield playouts
 
-    measure = bench.beside_bare("ours", "bare", net, work, 600)
+    bares = {"bare": net.bare("bare", 1), "slower": net.bare("slower", 2)}
+    measure = bench.beside_bare("ours", net, bares, work, 600)
     measure()
     net.batches.clear()
     started = clock.now
     rates = measure()
-    evaluated, bare = net.batches[::2], net.batches[1::2]
-    assert [size for _, size in evaluated] == [size for _, size in bare]
-    assert {kind for kind, _ in evaluated} == {"evaluated"} and {kind for kind, _ in bare} == {"bare"}
-    assert len({size for _, size in bare}) > 1  # ended games ask for no evaluation
-    positions = sum(size for _, size in bare)
-    assert rates["bare"] == 1.0
-    assert 600 <= round(rates["ours"] * (clock.now - started - positions)) < 600 + 4 * 20
+    kinds = [[size for kind, size in net.batches if kind == wanted] for wanted in ("evaluated", "bare", "slower")]
+    assert kinds[0] == kinds[1] == kinds[2]
+    assert [kind for kind, _ in net.batches[:4]] == ["evaluated", "bare", "slower", "evaluated"]
+    assert len(set(kinds[0])) > 1  # ended games ask for no evaluation
+    positions = sum(kinds[0])
+    assert rates["bare"] == 1.0 and rates["slower"] == 0.5
+    assert 600 <= round(rates["ours"] * (clock.now - started - 3 * positions)) < 600 + 4 * 20
 
 
 def test_lockstep_counts_every_playout_and_stops_with_the_games() -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 """Measure speed against bare Caffe.
 
-The bars are ratios to forwards of the bare `caffe.Net`, one after each evaluation and with the same input, on the 6x6
-two-block net, BLAS on one thread. Run it on an idle machine; it takes some minutes. --growth shows how cost grows with
-games, playouts, board and blocks.
+The bars are ratios to forwards of the bare `caffe.Net` with Caffe's own convolution, one after each evaluation and with
+the same input, on the 6x6 two-block net, BLAS on one thread; beside them stand the ratios to the net as it was used,
+with this project's faster convolution. Run it on an idle machine; it takes some minutes. --growth shows how cost grows
+with games, playouts, board and blocks.
 """
 
 from __future__ import annotations
@@ -20,14 +21,22 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from azcaffe import bench
-from azcaffe.bench import Bar, Crew, Measure, Verdict, beside_bare, timed
+from azcaffe.bench import Bar, Crew, Forwards, Measure, Verdict, beside_bare, timed
 from azcaffe.cli.common import check_writable, models_folder, progress_from_args, write_json
 from azcaffe.cli.parser import CommandParser, UsageError, whole_number
 from azcaffe.encoding import Encoding
 from azcaffe.games.base import Game
 from azcaffe.games.connectn import ConnectN
 from azcaffe.games.tictactoe import TicTacToe
-from azcaffe.network import NetEvaluator, NetSpec, Solver, SolverSpec, write_net, write_solver
+from azcaffe.network import (
+    NetEvaluator,
+    NetSpec,
+    Solver,
+    SolverSpec,
+    write_net,
+    write_net_with_caffe_convolution,
+    write_solver,
+)
 from azcaffe.search import CachedEvaluator
 
 EXAMPLE = "azcaffe bench --repeats 5 --json bench.json"
@@ -49,11 +58,13 @@ SELF_PLAY, CACHED_SELF_PLAY, FORWARDS = "self-play, cache off", "self-play, cach
 """The kinds of work of a spawned process."""
 
 BARS = (
-    Bar("self-play, 128 games, cache off / bare forwards", "self-play, cache off", "bare forwards", 0.94),
+    Bar("self-play, 128 games, cache off / Caffe's forwards", "self-play, cache off", "Caffe's own forwards", 0.94),
+    Bar("  the same / bare forwards of the net used", "self-play, cache off", "bare forwards", None),
     Bar("self-play with cache, from the start / cache off", "self-play, cache on", "self-play, cache off", 1.5),
     Bar("two self-play processes / one, cache off", "two processes", "one process", 1.85),
     Bar("  the machine's own: bare forwards, two / one", "two processes, bare", "one process, bare", None),
-    Bar("one game alone / bare forwards of one position", "one game", "bare forwards of one", 0.6),
+    Bar("one game alone / Caffe's forwards of one position", "one game", "Caffe's own forwards of one", 0.6),
+    Bar("  the same / bare forwards of the net used", "one game", "bare forwards of one", None),
     Bar("3x3 with cache, playouts/s", "3x3, cache on", None, 100_000),
 )
 
@@ -87,6 +98,7 @@ def bars(args: argparse.Namespace, folder: Path) -> dict:
     small_model = net_file(folder, small, 2)
     model, weights = self_play_net(folder, game)
     evaluate = NetEvaluator(game, model, weights)
+    stock = NetEvaluator(game, write_net_with_caffe_convolution(model, folder / "caffe.prototxt"), weights)
     cached = CachedEvaluator(evaluate, game, CACHE)
     small_cached = CachedEvaluator(NetEvaluator(small, small_model, None), small, CACHE)
     solver = Solver(solver_file(folder, model), game, batch_size=128, output_dir=folder, seed=0)
@@ -99,15 +111,21 @@ def bars(args: argparse.Namespace, folder: Path) -> dict:
     def scaling() -> dict[str, float]:
         return crew.rates(works, STRETCH)
 
+    def bares(of_caffe: str, of_ours: str) -> dict[str, Forwards]:
+        return {
+            of_caffe: lambda count: stock.bare_forwards(count, 1, like=evaluate),
+            of_ours: lambda count: evaluate.bare_forwards(count, 1),
+        }
+
     measures: list[Measure] = [
         beside_bare(
-            "self-play, cache off", "bare forwards", evaluate,
+            "self-play, cache off", evaluate, bares("Caffe's own forwards", "bare forwards"),
             lambda paired: bench.endless(game, paired, args.games, args.simulations, OPENING),
             args.games * args.simulations * OPENING,
         ),
         timed("self-play, cache on", lambda: bench.lockstep(game, cached, args.games, args.simulations, 1)),
         beside_bare(
-            "one game", "bare forwards of one", evaluate,
+            "one game", evaluate, bares("Caffe's own forwards of one", "bare forwards of one"),
             lambda paired: bench.endless(game, paired, 1, args.simulations, OPENING),
             2 * OPENING * args.simulations,
         ),

@@ -8,7 +8,15 @@ from azcaffe.network.files import Weights, load_weights, save_weights
 from azcaffe.network.model import ModelInfo, model_history, read_model
 from azcaffe.network.runtime import load_caffe, prepare_environment
 from azcaffe.network.solver import Losses, Solver
-from azcaffe.network.spec import NetSpec, SolverSpec, build_net, make_net_command, write_net, write_solver
+from azcaffe.network.spec import (
+    NetSpec,
+    SolverSpec,
+    build_net,
+    make_net_command,
+    write_net,
+    write_net_with_caffe_convolution,
+    write_solver,
+)
 
 __all__ = [
     "CheckReport",
@@ -31,5 +39,6 @@ __all__ = [
     "read_model",
     "save_weights",
     "write_net",
+    "write_net_with_caffe_convolution",
     "write_solver",
 ]

@@ -180,9 +180,11 @@ class NetEvaluator:
             priors[start : start + len(part)], values[start : start + len(part)] = self._run(len(part))
         return priors, values
 
-    def bare_forwards(self, batch: int, times: int) -> int:
-        """Run `caffe.Net` on whatever the input blob holds, nothing else; returns the positions done: a yardstick."""
+    def bare_forwards(self, batch: int, times: int, like: NetEvaluator | None = None) -> int:
+        """Run `caffe.Net` on what the input blob holds, or `like`'s, nothing else; the positions done: a yardstick."""
         self._resize(batch)
+        if like is not None:
+            self._input_planes()[...] = like._input_planes()
         for _ in range(times):
             self._net._forward(0, self._last)
         return batch * times

@@ -15,6 +15,7 @@ from typing import Any
 from azcaffe.errors import ConfigError
 from azcaffe.games.base import Game
 from azcaffe.network import proto
+from azcaffe.network.netfile import load_net
 
 FILLERS = ("gaussian", "xavier", "msra")
 _LIMITS = {
@@ -253,6 +254,19 @@ def solver_text(spec: SolverSpec, net_file: str) -> str:
 def write_net(spec: NetSpec, path: str | os.PathLike[str]) -> Path:
     """Write the prototxt of `spec` to `path`."""
     return _write(Path(path), net_text(spec))
+
+
+def write_net_with_caffe_convolution(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> Path:
+    """Write the net in the prototxt `source` to `path` with `engine: CAFFE`: convolved in Caffe's own way, not in ours.
+
+    Raises:
+        ModelError: `source` cannot be used.
+    """
+    net = load_net(source)
+    for layer in net.layer:
+        if layer.type == "Convolution":
+            layer.convolution_param.engine = layer.convolution_param.CAFFE
+    return _write(Path(path), proto.to_text(net))
 
 
 def write_solver(spec: SolverSpec, path: str | os.PathLike[str], net_path: str | os.PathLike[str]) -> Path:
