@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from azcaffe.errors import ConfigError
-from azcaffe.games.base import Game, State, concatenate
+from azcaffe.games.base import Game, concatenate, state_after
 from azcaffe.games.rollout import random_step
 from azcaffe.players import Player, StopMatch
 from azcaffe.rating import elo_difference, score_interval
@@ -324,7 +324,7 @@ def _play_block(
     for number in numbers:
         opening = number // 2 if config.openings == "paired" else number
         tables.append(_Table(number, opening, number % 2 == 0, list(openings[opening])))
-    states = concatenate([_state_after(game, table.moves) for table in tables])
+    states = concatenate([state_after(game, table.moves) for table in tables])
     busy = np.arange(len(tables))
     a_first = np.array([table.a_first for table in tables])
     for side, player in enumerate((a, b)):
@@ -348,10 +348,3 @@ def _play_block(
         if len(busy):
             a.observe(busy, actions)
             b.observe(busy, actions)
-
-
-def _state_after(game: Game, moves: Iterable[int]) -> State:
-    state = game.initial(1)
-    for move in moves:
-        state = game.step(state, np.array([move]))
-    return state

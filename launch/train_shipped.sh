@@ -37,7 +37,7 @@ shift
 # The shipped prototxts have the published first weights, which learn nothing for thousands of steps; `msra` starts at once.
 made=${AZCAFFE_RUNS:-$root/runs}/nets/$net.prototxt
 mkdir -p "${made%/*}"
-"$root/.venv/bin/azcaffe" make-net "${rules[@]}" "${blocks[@]}" --filler=msra --output "$made" --force > /dev/null
+[ -f "$made" ] || "$root/.venv/bin/azcaffe" make-net "${rules[@]}" "${blocks[@]}" --filler=msra --output "$made" > /dev/null
 train_or_resume "shipped_$name" "${rules[@]}" --model="$made" --solver_file="$root/models/solver_adam.prototxt" \
   --games=256 --lockstep=128 --batch_size=128 --max_size_memory=40000 --num_playouts=200 --full_probability=0.35 --fast_simulations=40 \
   --c_puct=2 --fpu_reduction=0.2 --temperature_plies=6 --value_mix=0.5 --num_test=8 --num_test_previous=0 \

@@ -7,16 +7,13 @@ import argparse
 import inspect
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from azcaffe.cli.parser import CommandParser, Flag, UsageError, add_config, config_from_args, whole_number
 from azcaffe.errors import AzcaffeError
-from azcaffe.games.base import Game, State
+from azcaffe.games.base import Game
 from azcaffe.games.registry import GAMES, OPENSPIEL, make_game, parse_game
 from azcaffe.progress import Progress
 from azcaffe.search import CachedEvaluator, SearchConfig
@@ -84,18 +81,6 @@ def game_from_args(args: argparse.Namespace) -> Game:
             shape = [given.get(side, known[side].default) for side in ("height", "width")]
             given["connect"] = max(3, min(known["connect"].default, *shape))
     return make_game(name, **given)
-
-
-def state_after(game: Game, moves: Sequence[int]) -> State:
-    """The position (a batch of one) after `moves`.
-
-    Raises:
-        GameError: a move is illegal.
-    """
-    state = game.initial(1)
-    for move in moves:
-        state = game.play(state, np.array([move]))
-    return state
 
 
 def add_nets(parser: CommandParser, count: int = 1) -> None:

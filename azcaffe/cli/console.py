@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from azcaffe.cli.common import state_after
 from azcaffe.cli.text import moves_text, percent, value_text
 from azcaffe.errors import AzcaffeError
-from azcaffe.games.base import Game
+from azcaffe.games.base import Game, state_after
 from azcaffe.progress import colours
 from azcaffe.search import Evaluate, Search, SearchConfig, SearchResult, principal_variation
 

@@ -16,11 +16,10 @@ from azcaffe.cli.common import (
     open_net,
     search_from_args,
     seed_from_args,
-    state_after,
 )
 from azcaffe.cli.parser import CommandParser, UsageError
 from azcaffe.cli.text import move_word, moves_text, parse_moves, side_by_side, table, value_text
-from azcaffe.games.base import Game, State
+from azcaffe.games.base import Game, State, state_after
 from azcaffe.search import Search, SearchResult, principal_variation
 
 EXAMPLE = "azcaffe show --moves d3,c3,e4 --simulations 400"

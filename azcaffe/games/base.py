@@ -211,3 +211,15 @@ class Game(ABC):
     def planes(self, state: State) -> FloatArray | None:
         """(B, C, H, W) float32 of games that bring their own input planes; None: :mod:`azcaffe.encoding` makes them."""
         return None
+
+
+def state_after(game: Game, moves: Sequence[int]) -> State:
+    """The position (a batch of one) after `moves`.
+
+    Raises:
+        GameError: a move is illegal.
+    """
+    state = game.initial(1)
+    for move in moves:
+        state = game.play(state, np.array([move]))
+    return state
