@@ -4,8 +4,9 @@
 As published, a match against roll-out Monte Carlo tree search ends in a verdict, and from a score of 0.9 on the
 opponent gets more playouts. The published program plays its games two by two between snapshots; here they are one match
 by the snapshot's own weights, because side by side they cost a fraction of the time. Matches run on the workers while
-training goes on. A match's opponent depends on the result of the one before, so they start one at a time, in the order
-of their snapshots.
+training goes on, ahead of games that wait there: else they fall behind, and with them the weights that they need pile
+up. Until the opponent is at its highest level, a match's opponent depends on the result of the one before, so matches
+start one at a time, in the order of their snapshots.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from azcaffe.workers import Pool
 MATCH_STREAM = 3
 LEVEL_CAP = 10
 """The roll-out opponent grows to so many times the net's playouts."""
+MOST_WAITING = 8
+"""Training waits while more matches than this have no result."""
 
 
 def verdict(score: float) -> str:
@@ -49,6 +52,11 @@ class BaselineMatches:
         """Matches without result."""
         return len(self._due)
 
+    @property
+    def too_many(self) -> bool:
+        """Whether so many wait that training should."""
+        return len(self._due) > MOST_WAITING
+
     def snapshot(self, iteration: int, weights: Weights) -> None:
         """A new generation is out: its matches are due."""
         if self._snapshots:
@@ -63,7 +71,8 @@ class BaselineMatches:
     def start(self, pool: Pool) -> None:
         """Hand to the workers what may start."""
         rollouts = [match for match in self._due if match[1] == "rollout"]
-        for iteration, opponent in rollouts[:1] + [match for match in self._due if match[1] == "previous"]:
+        may_start = rollouts if self.level == LEVEL_CAP * self._step else rollouts[:1]
+        for iteration, opponent in may_start + [match for match in self._due if match[1] == "previous"]:
             if (iteration, opponent) in self._started:
                 continue
             self._started.add((iteration, opponent))
@@ -72,7 +81,7 @@ class BaselineMatches:
             job = MatchJob(
                 iteration, opponent, self._games[opponent], self.level, seed, self._snapshots[iteration], other
             )
-            pool.submit(("match", iteration, opponent), job)
+            pool.submit(("match", iteration, opponent), job, ahead=True)
 
     def result(self, key: Any, score: MatchScore) -> dict[str, Any]:
         """Take in the result of the match that `start` submitted as `key`; what to log about it."""
@@ -108,7 +117,7 @@ class BaselineMatches:
     def restore(self, state: dict[str, Any], weights: dict[int, Weights]) -> None:
         """Back to what :meth:`state` and :meth:`weights` said; matches without result start again."""
         self.level, self.last = state["level"], list(state["last"])
-        self._due = [(int(iteration), str(opponent)) for iteration, opponent in state["due"]]
+        self._due = [(int(iteration), str(opponent)) for iteration, opponent in state["due"] if self._games[opponent]]
         self._previous = {int(new): int(old) for new, old in state["previous"]}
         self._snapshots = dict(weights)
         self._started = set()

@@ -107,6 +107,7 @@ class Trainer:
                     self._collect(pool)
                     self._train_step()
                     self._after_step(pool)
+                    self._wait_for_matches(pool, should_stop)
                 if should_stop():
                     break
                 while (counters.rounds_closed + 1) * config.games_per_round <= counters.next_game:
@@ -164,6 +165,14 @@ class Trainer:
             self._collect(pool, 0.2)
         self._waited += time.monotonic() - started
         return None if should_stop() else self._received.pop(self.counters.next_game)
+
+    def _wait_for_matches(self, pool: Pool, should_stop: Callable[[], bool]) -> None:
+        """Let the workers catch up with the matches, whose snapshots take memory."""
+        if self.matches.too_many:
+            started = time.monotonic()
+            while self.matches.too_many and not should_stop():
+                self._collect(pool, 0.2)
+            self._waited += time.monotonic() - started
 
     def _take(self, played: PlayedGame) -> None:
         """A game enters the buffer and steps are due for it."""

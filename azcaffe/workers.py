@@ -66,7 +66,7 @@ class Pool(Protocol):
     The methods do what those of :class:`WorkerPool` do.
     """
 
-    def submit(self, key: Hashable, job: Any) -> None: ...
+    def submit(self, key: Hashable, job: Any, ahead: bool = False) -> None: ...
     def poll(self, timeout: float = 0.0) -> list[Event]: ...
     def waiting_share(self) -> float: ...
     def close(self) -> None: ...
@@ -107,10 +107,10 @@ class WorkerPool:
         for number in range(count):
             self._workers.append(self._start(number))
 
-    def submit(self, key: Hashable, job: Any) -> None:
-        """Queue `job`; events about it carry `key`."""
+    def submit(self, key: Hashable, job: Any, ahead: bool = False) -> None:
+        """Queue `job`, behind all others or `ahead` of them; events about it carry `key`."""
         self._delivered[key] = 0
-        self._queue.append((key, job))
+        (self._queue.appendleft if ahead else self._queue.append)((key, job))
         self._hand_out()
 
     def poll(self, timeout: float = 0.0) -> list[Event]:

@@ -50,6 +50,19 @@ def test_every_result_arrives_once_and_in_order() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+def test_a_job_may_go_ahead_of_those_that_wait(tmp_path: Path) -> None:
+    with WorkerPool(1, count_setup) as pool:
+        pool.submit("first", ("halting", tmp_path / "go"))
+        events: list[Event] = []
+        while not results(events, "first"):  # it runs, so the others wait
+            events += pool.poll(0.1)
+        pool.submit("patient", ("count", 1))
+        pool.submit("urgent", ("count", 1), ahead=True)
+        (tmp_path / "go").touch()
+        events += drain(pool, 3)
+    assert [event.key for event in events if event.kind == "done"] == ["first", "urgent", "patient"]
+
+
 def test_r10_a_killed_worker_is_replaced_and_its_job_repeated_without_doubles(tmp_path: Path) -> None:
     with WorkerPool(2, count_setup) as pool:
         pool.submit("a", ("halting", tmp_path / "go"))

@@ -90,9 +90,9 @@ class RayPool:
 
     # The interface of every pool.
 
-    def submit(self, key: Hashable, job: Any) -> None:
-        """Queue `job`; events about it carry `key`."""
-        self._queue.append((key, self.store.pack(job)))
+    def submit(self, key: Hashable, job: Any, ahead: bool = False) -> None:
+        """Queue `job`, behind all others or `ahead` of them; events about it carry `key`."""
+        (self._queue.appendleft if ahead else self._queue.append)((key, self.store.pack(job)))
         self._hand_out()
 
     def poll(self, timeout: float = 0.0) -> list[Event]:
