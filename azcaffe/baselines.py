@@ -40,7 +40,7 @@ class BaselineMatches:
         """`simulations`: the net's playouts a move; `games`, `games_previous`: 0 for none."""
         self.level = simulations
         self.last = [0, 0, 0]
-        self._step = simulations
+        self._step, self._highest = simulations, LEVEL_CAP * simulations
         self._games = {"rollout": games, "previous": games_previous}
         self._seed = seed
         self._due: list[tuple[int, str]] = []  # (iteration, opponent) without result yet, oldest first
@@ -71,7 +71,7 @@ class BaselineMatches:
     def start(self, pool: Pool) -> None:
         """Hand to the workers what may start."""
         rollouts = [match for match in self._due if match[1] == "rollout"]
-        may_start = rollouts if self.level == LEVEL_CAP * self._step else rollouts[:1]
+        may_start = rollouts if self.level == self._highest else rollouts[:1]
         for iteration, opponent in may_start + [match for match in self._due if match[1] == "previous"]:
             if (iteration, opponent) in self._started:
                 continue
@@ -94,7 +94,7 @@ class BaselineMatches:
             record |= {"opponent_simulations": self.level, "verdict": verdict(score.score)}
             self.last = [score.wins, score.draws, score.losses]
             if score.score >= 0.9:
-                self.level = min(self.level + self._step, LEVEL_CAP * self._step)
+                self.level = min(self.level + self._step, self._highest)
             record["next_opponent_simulations"] = self.level
         else:
             record["opponent_snapshot"] = self._previous[iteration]

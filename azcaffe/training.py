@@ -168,11 +168,10 @@ class Trainer:
 
     def _wait_for_matches(self, pool: Pool, should_stop: Callable[[], bool]) -> None:
         """Let the workers catch up with the matches, whose snapshots take memory."""
-        if self.matches.too_many:
-            started = time.monotonic()
-            while self.matches.too_many and not should_stop():
-                self._collect(pool, 0.2)
-            self._waited += time.monotonic() - started
+        started = time.monotonic()
+        while self.matches.too_many and not should_stop():
+            self._collect(pool, 0.2)
+        self._waited += time.monotonic() - started
 
     def _take(self, played: PlayedGame) -> None:
         """A game enters the buffer and steps are due for it."""

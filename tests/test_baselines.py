@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from azcaffe import baselines
 from azcaffe.baselines import BaselineMatches
 from azcaffe.jobs import MatchJob, MatchScore, Weights
-from tests.test_training import never, outcome, trainer, unbroken  # noqa: F401  (a fixture)
 
 WEIGHTS: Weights = {"fc": [np.zeros(1, np.float32)]}
 
@@ -27,11 +23,6 @@ class Desk:
     def submit(self, key: Hashable, job: MatchJob, ahead: bool = False) -> None:
         assert ahead  # of the games that wait there
         self.jobs.append((key, job))
-
-    def poll(self, timeout: float = 0.0) -> list:
-        raise AssertionError
-
-    waiting_share = close = poll  # type: ignore[assignment]
 
 
 def started(matches: BaselineMatches, snapshots: int) -> Desk:
@@ -80,18 +71,3 @@ def test_so_many_may_wait_and_no_more() -> None:
     assert not matches.too_many
     matches.snapshot(99, WEIGHTS)
     assert matches.too_many
-
-
-def test_training_waits_for_matches_and_nothing_else_changes(
-    unbroken: object,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(baselines, "MOST_WAITING", 0)
-    run = trainer(tmp_path)
-    assert run.run(2, never)
-    lines = [json.loads(line) for line in run.folder.metrics.read_text().splitlines()]
-    matches = [line for line in lines if line["kind"] == "match"]
-    assert len(matches) > 5
-    assert all(match["iteration"] == match["snapshot"] for match in matches)
-    assert outcome(run) == outcome(unbroken)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from azcaffe import baselines
 from azcaffe.checkpoint import CheckpointError, latest_checkpoint
 from azcaffe.encoding import Encoding, encode
 from azcaffe.errors import AzcaffeError, ConfigError
@@ -142,6 +143,19 @@ def test_the_opponent_rises_as_published(unbroken: Trainer) -> None:
     previous = [line for line in lines if line["kind"] == "match" and line["opponent"] == "previous"]
     assert {m["snapshot"] - m["opponent_snapshot"] for m in previous} == {50}
     assert len(previous) == len(matches) - 1
+
+
+def test_training_waits_for_matches_and_nothing_else_changes(
+    unbroken: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baselines, "MOST_WAITING", 0)
+    run = trainer(tmp_path)
+    assert run.run(2, never)
+    lines = [json.loads(line) for line in run.folder.metrics.read_text().splitlines()]
+    matches = [line for line in lines if line["kind"] == "match"]
+    assert len(matches) > 5
+    assert all(match["iteration"] == match["snapshot"] for match in matches)
+    assert outcome(run) == outcome(unbroken)
 
 
 def test_workers_do_not_change_the_result(unbroken: Trainer, tmp_path: Path) -> None:
