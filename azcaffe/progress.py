@@ -13,6 +13,8 @@ from typing import Self, TextIO
 BAR_SECONDS = 0.1
 LINE_SECONDS = 10.0
 BAR_WIDTH = 24
+ESTIMATE_FROM = 0.01
+"""No estimate before this share is done: games played side by side end together, so the first says little."""
 
 
 class Progress:
@@ -74,8 +76,10 @@ class Progress:
     def _show(self, now: float) -> None:
         share = min(self._done / self._total, 1.0)
         made = self._done - self._start
-        left = (now - self._began) / made * (self._total - self._done) if made > 0 else None
-        eta = f" {clock(left)} left" if left is not None and share < 1 else f" {clock(now - self._began)}"
+        if made > 0 and made >= ESTIMATE_FROM * (self._total - self._start) and share < 1:
+            eta = f" {clock((now - self._began) / made * (self._total - self._done))} left"
+        else:
+            eta = f" {clock(now - self._began)}"
         count = f"{self._label} {self._done}/{self._total}{eta}" + (f"  {self._note}" if self._note else "")
         self._printed = (self._done, self._note)
         if not self._terminal:

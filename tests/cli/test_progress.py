@@ -52,6 +52,16 @@ def test_what_was_done_before_does_not_shorten_the_estimate(monkeypatch: pytest.
     assert "games 90/100 20s left" in stream.getvalue()  # ten took 20 s, ten are left
 
 
+def test_the_first_of_many_gives_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 48.0, 60.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    stream = io.StringIO()
+    progress = Progress("games", 1000, stream=stream)
+    progress.update(1)
+    progress.update(20)
+    assert stream.getvalue() == "games 1/1000 48s\ngames 20/1000 49m00s left\n"
+
+
 def test_clock() -> None:
     assert [clock(s) for s in (4, 125, 11220)] == ["4s", "2m05s", "3h07m"]
 
