@@ -346,6 +346,7 @@ def test_training_goes_on_where_it_was_stopped(checkout: Path, script: str) -> N
     ("net", "file"),
     [
         ("tictactoe", "net_tic_tac_6_4_2_res_block"),
+        ("tictactoe-fast", "net_tic_tac_6_4_2_res_block"),
         ("1-block", "net_tic_tac_6_4_1_res_block"),
         ("batch-norm", "net_tic_tac_6_4_batch_norm"),
         ("connect4", "net_connect_6_7_4_2_res_block"),
@@ -356,8 +357,32 @@ def test_a_shipped_net_is_trained_under_its_own_name(checkout: Path, net: str, f
     assert f"--model={checkout}/runs/nets/{file}.prototxt" in words
     assert words[words.index("--output_dir") + 1] == f"{checkout}/runs/shipped_{net}"
     assert words[-1] == "--workers=1"
-    solver = next(word.partition("=")[2] for word in words if word.startswith("--solver_file="))
-    assert (ROOT / "models" / Path(solver).name).is_file()
+    solvers = [word.partition("=")[2] for word in words if word.startswith("--solver_file=")]
+    assert all((ROOT / "models" / Path(solver).name).is_file() for solver in solvers)
+
+
+@pytest.mark.parametrize(
+    ("net", "file"),
+    [("tictactoe", "net_tic_tac_6_4_2_res_block"), ("connect4", "net_connect_6_7_4_2_res_block")],
+)
+def test_more_training_begins_with_the_last_weights_of_the_first(checkout: Path, net: str, file: str) -> None:
+    script = without_setup(checkout) / "launch" / "train_shipped.sh"
+    environment = {name: value for name, value in os.environ.items() if name != "AZCAFFE_RUNS"}
+    done = subprocess.run(
+        ["bash", str(script), f"{net}-more"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"first: bash launch/train_shipped.sh {net}\n")
+    assert len(done.stderr.splitlines()) == 1
+    weights = checkout / "runs" / f"shipped_{net}" / "weights"
+    weights.mkdir(parents=True)
+    for iteration in (500, 1000, 11844):
+        (weights / f"{file}_iter_{iteration}.caffemodel").touch()
+    words = launch(checkout, "train_shipped.sh", f"{net}-more", "--workers=1")
+    assert f"--init_weights={weights}/{file}_iter_11844.caffemodel" in words
+    assert words[words.index("--output_dir") + 1] == f"{checkout}/runs/shipped_{net}-more"
+    solvers = [word.partition("=")[2] for word in words if word.startswith("--solver_file=")]
+    assert (ROOT / "models" / Path(solvers[-1]).name).is_file()
 
 
 def test_no_such_shipped_net(checkout: Path) -> None:
@@ -365,7 +390,7 @@ def test_no_such_shipped_net(checkout: Path) -> None:
         ["bash", str(checkout / "launch" / "train_shipped.sh"), "chess"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "tictactoe|1-block|batch-norm|connect4" in done.stderr
+    assert "tictactoe|1-block|batch-norm|connect4|tictactoe-fast|tictactoe-more|connect4-more" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
