@@ -275,11 +275,22 @@ def without_setup(checkout: Path) -> Path:
     return checkout
 
 
-def launch(checkout: Path, script: str, *words: str) -> list[str]:
+def launched(checkout: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "AZCAFFE_RUNS"}
     command = ["bash", str(checkout / "launch" / script), *words]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd="/")
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd="/")
+
+
+def launch(checkout: Path, script: str, *words: str) -> list[str]:
+    done = launched(checkout, script, *words)
+    done.check_returncode()
     return done.stdout.splitlines()
+
+
+def solvers(words: list[str]) -> list[Path]:
+    """The solvers of models/ that the words name; the last counts."""
+    named = [word.partition("=")[2] for word in words if word.startswith("--solver_file=")]
+    return [ROOT / "models" / Path(name).name for name in named]
 
 
 def test_old_python_is_refused(machine: Machine, checkout: Path) -> None:
@@ -357,8 +368,8 @@ def test_a_shipped_net_is_trained_under_its_own_name(checkout: Path, net: str, f
     assert f"--model={checkout}/runs/nets/{file}.prototxt" in words
     assert words[words.index("--output_dir") + 1] == f"{checkout}/runs/shipped_{net}"
     assert words[-1] == "--workers=1"
-    solvers = [word.partition("=")[2] for word in words if word.startswith("--solver_file=")]
-    assert all((ROOT / "models" / Path(solver).name).is_file() for solver in solvers)
+    assert solvers(words)
+    assert all(solver.is_file() for solver in solvers(words))
 
 
 @pytest.mark.parametrize(
@@ -366,11 +377,7 @@ def test_a_shipped_net_is_trained_under_its_own_name(checkout: Path, net: str, f
     [("tictactoe", "net_tic_tac_6_4_2_res_block"), ("connect4", "net_connect_6_7_4_2_res_block")],
 )
 def test_more_training_begins_with_the_last_weights_of_the_first(checkout: Path, net: str, file: str) -> None:
-    script = without_setup(checkout) / "launch" / "train_shipped.sh"
-    environment = {name: value for name, value in os.environ.items() if name != "AZCAFFE_RUNS"}
-    done = subprocess.run(
-        ["bash", str(script), f"{net}-more"], capture_output=True, text=True, check=False, env=environment
-    )
+    done = launched(without_setup(checkout), "train_shipped.sh", f"{net}-more")
     assert done.returncode == 2
     assert done.stderr.endswith(f"first: bash launch/train_shipped.sh {net}\n")
     assert len(done.stderr.splitlines()) == 1
@@ -381,14 +388,11 @@ def test_more_training_begins_with_the_last_weights_of_the_first(checkout: Path,
     words = launch(checkout, "train_shipped.sh", f"{net}-more", "--workers=1")
     assert f"--init_weights={weights}/{file}_iter_11844.caffemodel" in words
     assert words[words.index("--output_dir") + 1] == f"{checkout}/runs/shipped_{net}-more"
-    solvers = [word.partition("=")[2] for word in words if word.startswith("--solver_file=")]
-    assert (ROOT / "models" / Path(solvers[-1]).name).is_file()
+    assert solvers(words)[-1].is_file()
 
 
 def test_no_such_shipped_net(checkout: Path) -> None:
-    done = subprocess.run(
-        ["bash", str(checkout / "launch" / "train_shipped.sh"), "chess"], capture_output=True, text=True, check=False
-    )
+    done = launched(checkout, "train_shipped.sh", "chess")
     assert done.returncode == 2
     assert "tictactoe|1-block|batch-norm|connect4|tictactoe-fast|tictactoe-more|connect4-more" in done.stderr
     assert len(done.stderr.splitlines()) == 1
